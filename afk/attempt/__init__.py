@@ -1,0 +1,1 @@
+"""One issue, one attempt: start at pipeline.py."""

@@ -1,0 +1,1 @@
+"""Values and decisions: no I/O, no clock."""

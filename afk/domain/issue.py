@@ -1,0 +1,65 @@
+"""Issues as the tracker tells them, the filter of a run, and which issue is next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+__all__ = ["Comment", "Filter", "FilterKind", "Issue"]
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """A snapshot of one issue; `updated_at` changes whenever anything in it does. `url` is None in the local tracker."""
+
+    number: int
+    title: str
+    body: str
+    state: str  # "open" | "closed"
+    labels: tuple[str, ...]
+    author: str
+    created_at: datetime
+    updated_at: datetime
+    closed_reason: str | None = None
+    url: str | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self.state == "open"
+
+    def has_label(self, name: str) -> bool:
+        """Labels are compared without regard to case; the spelling a person chose is kept for display."""
+        return name.casefold() in (label.casefold() for label in self.labels)
+
+
+@dataclass(frozen=True, slots=True)
+class Comment:
+    """One comment of a thread; `by_us` = the tracker's own login, `can_write` = the author may push to the repository."""
+
+    id: str
+    author: str
+    created_at: datetime
+    body: str
+    by_us: bool
+    can_write: bool
+    url: str | None = None
+
+
+class FilterKind(StrEnum):
+    ALL = "all"
+    PRD = "prd"
+    ISSUES = "issues"
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """What a run may work on; `numbers` is empty for ALL, one parent for PRD, the wanted order for ISSUES."""
+
+    kind: FilterKind = FilterKind.ALL
+    numbers: tuple[int, ...] = ()
+
+    @property
+    def value(self) -> str | None:
+        """The `filter.value` of the state file: None for all, comma-joined numbers else."""
+        return ",".join(str(number) for number in self.numbers) or None

@@ -1,0 +1,1 @@
+"""Many attempts: boot, pick, assign, recover."""

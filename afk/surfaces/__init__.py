@@ -1,0 +1,1 @@
+"""How people and machines look in."""
