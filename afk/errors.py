@@ -8,6 +8,7 @@
     │  ├─ GitTooOld              git_too_old           4
     │  ├─ RemoteMissing          remote_missing        4
     │  ├─ RemoteUnreachable      remote_unreachable    4   retryable
+    │  ├─ RemoteDenied           remote_denied         4   reached, but it does not accept who we are
     │  ├─ EmptyRemote            remote_empty          4
     │  └─ BaseMissing            base_missing          4
     ├─ TrackerError              tracker_failed        4   retryable
@@ -15,10 +16,12 @@
     │  └─ IssueUnreadable        issue_unreadable      4
     ├─ AttemptNotFound           attempt_not_found     4
     ├─ SupervisorRunning         supervisor_running    4   another `afk run` lives in this checkout
+    ├─ LockHeld                  lock_held             4   retryable; `details["owner"]` says by whom
     ├─ QueueSelection            queue_selection       4   `--issues` names what cannot be worked
     ├─ JournalTooNew             journal_too_new       4   written by a newer afk
     ├─ JournalBroken             journal_broken        4
     ├─ DiskFull                  disk_full             4   retryable
+    ├─ KeeperFailed              keeper_failed         4   no process was started, or none ever was in that folder
     ├─ HookAborted               hook_aborted          4   a `pre_session` hook refused
     ├─ InvalidInput              invalid_input         4   a file or value a person gave cannot be used
     ├─ DestinationExists         destination_exists    4   `init` or `demo` would overwrite something
@@ -51,8 +54,11 @@ __all__ = [
     "IssueUnreadable",
     "JournalBroken",
     "JournalTooNew",
+    "KeeperFailed",
+    "LockHeld",
     "NotARepository",
     "QueueSelection",
+    "RemoteDenied",
     "RemoteMissing",
     "RemoteUnreachable",
     "SupervisorRunning",
@@ -116,6 +122,10 @@ class RemoteUnreachable(GitError):
     retryable = True
 
 
+class RemoteDenied(GitError):
+    code = "remote_denied"
+
+
 class EmptyRemote(GitError):
     code = "remote_empty"
 
@@ -147,6 +157,11 @@ class SupervisorRunning(AfkError):
     code = "supervisor_running"
 
 
+class LockHeld(AfkError):
+    code = "lock_held"
+    retryable = True
+
+
 class QueueSelection(AfkError):
     code = "queue_selection"
 
@@ -162,6 +177,10 @@ class JournalBroken(AfkError):
 class DiskFull(AfkError):
     code = "disk_full"
     retryable = True
+
+
+class KeeperFailed(AfkError):
+    code = "keeper_failed"
 
 
 class HookAborted(AfkError):
