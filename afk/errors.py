@@ -6,6 +6,7 @@
     ├─ NotARepository            not_a_repository      4
     ├─ GitError                  git_failed            4   carries git's own words, masked
     │  ├─ GitTooOld              git_too_old           4
+    │  ├─ GitTimeout             git_timeout           4   retryable; what git did so far is not known
     │  ├─ RemoteMissing          remote_missing        4
     │  ├─ RemoteUnreachable      remote_unreachable    4   retryable
     │  ├─ RemoteDenied           remote_denied         4   reached, but it does not accept who we are
@@ -22,6 +23,7 @@
     ├─ JournalBroken             journal_broken        4
     ├─ DiskFull                  disk_full             4   retryable
     ├─ KeeperFailed              keeper_failed         4   no process was started, or none ever was in that folder
+    ├─ OutputFailed              output_failed         4   retryable; the result is there, its reader did not get it
     ├─ HookAborted               hook_aborted          4   a `pre_session` hook refused
     ├─ InvalidInput              invalid_input         4   a file or value a person gave cannot be used
     ├─ DestinationExists         destination_exists    4   `init` or `demo` would overwrite something
@@ -46,6 +48,7 @@ __all__ = [
     "DiskFull",
     "EmptyRemote",
     "GitError",
+    "GitTimeout",
     "GitTooOld",
     "GroundUnfit",
     "HookAborted",
@@ -57,6 +60,7 @@ __all__ = [
     "KeeperFailed",
     "LockHeld",
     "NotARepository",
+    "OutputFailed",
     "QueueSelection",
     "RemoteDenied",
     "RemoteMissing",
@@ -111,6 +115,11 @@ class GitError(AfkError):
 
 class GitTooOld(GitError):
     code = "git_too_old"
+
+
+class GitTimeout(GitError):
+    code = "git_timeout"
+    retryable = True
 
 
 class RemoteMissing(GitError):
@@ -181,6 +190,11 @@ class DiskFull(AfkError):
 
 class KeeperFailed(AfkError):
     code = "keeper_failed"
+
+
+class OutputFailed(AfkError):
+    code = "output_failed"
+    retryable = True
 
 
 class HookAborted(AfkError):
