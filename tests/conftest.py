@@ -1,0 +1,56 @@
+"""What every test finds: a git that knows nothing of the machine it runs on, and repositories to play with."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import gitkit
+import pytest
+
+
+@pytest.fixture(scope="session", autouse=True)
+def git_env(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A scratch HOME and git configuration; the value is the global configuration file."""
+    home = tmp_path_factory.mktemp("home")
+    config = home / "gitconfig"
+    config.write_text(
+        "[user]\n\tname = A Person\n\temail = person@example.invalid\n"
+        "[init]\n\tdefaultBranch = main\n[gc]\n\tauto = 0\n[advice]\n\tdetachedHead = false\n"
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith(("GIT_", "SSH_ASKPASS", "XDG_"))]:
+            patch.delenv(name)
+        patch.setenv("HOME", str(home))
+        patch.setenv("XDG_CONFIG_HOME", str(home / "config"))
+        patch.setenv("XDG_CACHE_HOME", str(home / "cache"))
+        patch.setenv("GIT_CONFIG_GLOBAL", str(config))
+        patch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+        patch.setenv("LC_ALL", "C")
+        yield config
+
+
+@pytest.fixture(scope="session")
+def _origin_template(git_env: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return gitkit.make_origin(tmp_path_factory.mktemp("template") / "origin.git", {"README.md": "A project.\n"})
+
+
+@pytest.fixture
+def origin(_origin_template: Path, tmp_path: Path) -> Path:
+    """A bare repository with one commit on `main`; `gitkit.url(origin)` is its file:// address."""
+    return Path(shutil.copytree(_origin_template, tmp_path / "origin.git"))
+
+
+@pytest.fixture
+def clone(origin: Path, tmp_path: Path) -> Path:
+    """A person's checkout of `origin`, on `main`, with the remote `origin` at its file:// address."""
+    return gitkit.clone(gitkit.url(origin), tmp_path / "clone")
+
+
+@pytest.fixture
+def git_daemon(origin: Path) -> Iterator[str]:
+    """The git:// address of `origin`, served with pushing allowed on loopback."""
+    with gitkit.daemon(origin.parent) as base:
+        yield f"{base}/{origin.name}"
