@@ -12,6 +12,8 @@ from afk.domain.issue import Filter, FilterKind, Issue
 from afk.errors import InvalidInput, QueueSelection
 
 __all__ = [
+    "PARKED",
+    "RUNNING",
     "IssueFacts",
     "QueueItem",
     "QueueState",

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import takewhile
 
 from afk.domain.outcome import OUTCOMES, Outcome
 
@@ -85,16 +86,21 @@ def next_step(
         return Requeue(None, used + 1, charged=False)
     if row.tries_key is None or label is not None:
         return Park(label or row.label, "")
+
+    def after(failures: int) -> datetime:
+        return now + timedelta(seconds=_backoff_s(failures, backoff_s, backoff_max_s, jitter))
+
     if outcome is Outcome.EXHAUSTED and told_reset is not None and told_reset <= now + TOLD_RESET_MAX:
-        # Everybody who waits for this reset wakes up then: not all in the same second (R54).
-        return Requeue(max(now, told_reset) + timedelta(seconds=jitter * backoff_s), used + 1, charged=False)
+        # Everybody who waits for this reset wakes up then: not all in the same second. A reset that is told wrongly
+        # again and again costs no try: the doubling wait alone keeps that from spinning.
+        reset = told_reset + timedelta(seconds=jitter * backoff_s)
+        return Requeue(max(reset, after(1 + _exhausted_in_a_row(recent))), used + 1, charged=False)
     count = 1 + sum(1 for _ in _run_of(recent, row.tries_key))
     if count >= (allowed := tries.get(row.tries_key, 1)):
         return Park(row.label, f"{count} of {allowed} tries ended so")
     if used + 1 >= per_issue:
         return Park(row.label, f"{used + 1} of {per_issue} attempts at this issue are used")
-    wait_s = _backoff_s(count, backoff_s, backoff_max_s, jitter)
-    return Requeue(now + timedelta(seconds=wait_s), used + 2)
+    return Requeue(after(count), used + 2)
 
 
 def attempts_used(history: Sequence[PastAttempt], directive_at: datetime | None = None) -> int:
@@ -120,6 +126,10 @@ def is_charged(reason: str) -> bool:
 
 def _since(history: Sequence[PastAttempt], directive_at: datetime | None) -> list[PastAttempt]:
     return [attempt for attempt in history if directive_at is None or attempt.ended_at > directive_at]
+
+
+def _exhausted_in_a_row(history: Sequence[PastAttempt]) -> int:
+    return sum(1 for _ in takewhile(lambda attempt: attempt.outcome is Outcome.EXHAUSTED, reversed(history)))
 
 
 def _run_of(history: Sequence[PastAttempt], key: str) -> Iterator[PastAttempt]:

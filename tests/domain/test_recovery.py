@@ -144,9 +144,16 @@ def test_a_told_reset_is_waited_for_and_costs_no_try() -> None:
     )
 
 
-def test_a_reset_that_is_past_is_now() -> None:
-    requeued = step(Outcome.EXHAUSTED, [], told_reset=NOW - timedelta(hours=1))
-    assert requeued == Requeue(NOW, 1, charged=False)
+def test_a_reset_that_is_told_wrongly_is_asked_about_ever_more_rarely() -> None:
+    """R54, L05: it costs no try, so only the wait keeps the issue from being tried for ever in a circle."""
+    past_reset = NOW - timedelta(hours=1)
+    waits = []
+    for earlier in range(8):
+        history = past(*[Outcome.EXHAUSTED] * earlier, charged=False)
+        requeued = step(Outcome.EXHAUSTED, history, told_reset=past_reset, jitter=1.0)
+        assert requeued == Requeue(requeued.not_before, 1, charged=False)  # type: ignore[union-attr]
+        waits.append((requeued.not_before - NOW).total_seconds())  # type: ignore[union-attr, operator]
+    assert waits == [60, 120, 240, 480, 960, 1920, 3600, 3600]
 
 
 def test_a_reset_in_another_century_is_not_believed() -> None:
