@@ -23,7 +23,7 @@ def git(repo: Path, *args: str, input: str | None = None, env: Mapping[str, str]
         input=input,
         env=os.environ | dict(env or {}),
         capture_output=True,
-        text=True,
+        encoding="utf-8",
         errors="surrogateescape",
         check=False,
     )
@@ -66,6 +66,15 @@ def commit(repo: Path, message: str, files: Mapping[str, str | bytes] | None = N
     git(repo, "add", "--all")
     git(repo, "commit", "-q", "--allow-empty", "-m", message)
     return sha(repo)
+
+
+def many_commits(repo: Path, branch: str, count: int) -> str:
+    """So many empty commits on top of a branch that is not checked out, by one process; returns the new tip."""
+    who = "committer A Person <person@example.invalid> 0 +0000"
+    ref = f"refs/heads/{branch}"
+    one = f"commit {ref}\n{who}\ndata {len(branch.encode())}\n{branch}"
+    git(repo, "fast-import", "--quiet", input="\n".join([f"{one}\nfrom {ref}^0", *[one] * (count - 1), ""]))
+    return sha(repo, ref)
 
 
 def sha(repo: Path, rev: str = "HEAD") -> str:
