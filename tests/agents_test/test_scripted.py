@@ -108,10 +108,10 @@ def test_work_left_lying_is_committed_when_asked(project: Ground) -> None:
 )
 def test_what_it_cannot_do_it_says(project: Ground, directive: str) -> None:
     """S28: a path from an issue leads nowhere outside the worktree."""
-    ran = act(project, directive)
-    assert verdict(ran, project) == Outcome.BLOCKED
+    assert act(project, directive).evidence.sentinel == "BLOCKED"
     assert project.facts().commits_ahead == 0
     assert project.facts().dirty == ()
+    assert "changed by an agent" not in project.handoff.read_text()
 
 
 def test_it_needs_nothing_but_the_standard_library() -> None:

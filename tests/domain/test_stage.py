@@ -69,7 +69,7 @@ def test_a_command_shows_its_stage(command: str, stage: Stage) -> None:
         "echo 'git commit -m x'",
         "echo git commit",
         "cat > README <<'EOF'\npytest -q\ngit commit\nEOF\ntrue",
-        "true # pytest",
+        "true # first that; pytest",
         "true > pytest",
         "npm install test",
         "pip install pytest",
