@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from afk.config.keys import describe, env_name, flatten, holds_text, words
 from afk.config.models import AgentConfig, Config
-from afk.config.problems import Place, Places, Problem, did_you_mean, invalid, nearest
+from afk.config.problems import Place, Places, Problem, did_you_mean, in_order, invalid, nearest
 from afk.config.reading import Draft, build, draft_of
 from afk.config.support import unsupported
 from afk.config.yamldoc import YamlError, compose, plain
@@ -67,7 +67,7 @@ def load(
     _overlay_flags(draft, overrides)
     config = _expanded(build(draft), draft, root, env)
     origins = {key: _origin(key, draft.places) for key in flatten(config.dump())}
-    return Loaded(config, (Source(path, present),), origins, draft.places, tuple(draft.problems))
+    return Loaded(config, (Source(path, present),), origins, draft.places, in_order(draft.problems))
 
 
 def _origin(key: str, places: Places) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from afk.errors import ConfigError
 
-__all__ = ["Place", "Places", "Problem", "did_you_mean", "invalid", "nearest", "place_of"]
+__all__ = ["Place", "Places", "Problem", "did_you_mean", "in_order", "invalid", "nearest", "place_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,14 @@ class Problem:
         return f"{subject}: {self.message}; {self.fix}" if self.fix else f"{subject}: {self.message}"
 
 
+def in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    """By source and line, as a person reads the file."""
+    return tuple(sorted(problems, key=lambda problem: (problem.path, problem.line or 0)))
+
+
 def invalid(problems: Sequence[Problem]) -> ConfigError:
-    """The error that carries them all; its message is the first error and how many follow."""
+    """The error that carries them all, in order; its message is the first error and how many follow."""
+    problems = in_order(problems)
     errors = [problem for problem in problems if problem.severity == "error"]
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
     return ConfigError(f"{errors[0]}{more}", problems=problems)

@@ -68,10 +68,17 @@ def draft_of(text: str, source: str) -> Draft:
     for fault in tree.faults:
         draft.fault(fault, source)
     if isinstance(tree.value, dict):
-        draft.data = tree.value
+        draft.data = {name: value for name, value in tree.value.items() if not _is_dotted(name, draft)}
     elif tree.value is not None:
         draft.add("error", "afk", "expected a mapping of settings")
     return draft
+
+
+def _is_dotted(name: str, draft: Draft) -> bool:
+    """A dotted name looks like the key that is meant, so it gets an answer of its own."""
+    if "." in name:
+        draft.add("error", f"afk.{name}", "is one key with a dot in it", "write it as nested keys")
+    return "." in name
 
 
 def _afk_node(document: yaml.Node | None) -> yaml.Node | None:
@@ -96,7 +103,7 @@ def build(draft: Draft) -> Config:
     if config is not None:
         _check_sense(config, draft)
     if config is None or draft.broken:
-        raise invalid(sorted(draft.problems, key=lambda problem: (problem.path, problem.line or 0)))
+        raise invalid(draft.problems)
     _warn_of_reserved(config, draft)
     return _with_hook_lines(config, draft)
 

@@ -59,7 +59,8 @@ def compose(text: str) -> yaml.Node | None:
     loader: _Loader | None = None
     try:
         loader = _Loader(text)
-        return loader.get_single_node()
+        node = loader.get_single_node()
+        return None if node is None or node.tag == _TAG + "null" else node
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         character = f"U+{ord(text[error.position]):04X}"
