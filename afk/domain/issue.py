@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 
 __all__ = ["Comment", "Filter", "FilterKind", "Issue"]
 
@@ -27,6 +29,24 @@ class Issue:
     @property
     def is_open(self) -> bool:
         return self.state == "open"
+
+    def to_json(self) -> dict[str, Any]:
+        """Every field, times in RFC 3339; what a journal keeps as the snapshot that is worked."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        times = {"created_at": self.created_at.isoformat(), "updated_at": self.updated_at.isoformat()}
+        return values | {"labels": list(self.labels)} | times
+
+    @classmethod
+    def of_json(cls, record: Mapping[str, Any]) -> Issue:
+        """Raises KeyError, TypeError or ValueError for what `to_json` did not write."""
+        known = {field.name: record[field.name] for field in fields(cls) if field.name in record}
+        made = cls(**known)
+        return replace(
+            made,
+            labels=tuple(made.labels),
+            created_at=datetime.fromisoformat(str(made.created_at)),
+            updated_at=datetime.fromisoformat(str(made.updated_at)),
+        )
 
     def has_label(self, name: str) -> bool:
         """Labels are compared without regard to case; the spelling a person chose is kept for display."""

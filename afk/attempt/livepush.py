@@ -1,0 +1,145 @@
+"""The live branch: what the agent commits is on the remote moments later (L26, R60).
+
+No hook of the repository is installed: the worktree's HEAD and the branch are watched. Each push travels with a renewed
+claim. A push that fails is tried again and never stops the agent; a branch that somebody else moved is left alone.
+"""
+
+from __future__ import annotations
+
+import threading
+from types import TracebackType
+
+from afk.adapters import git
+from afk.adapters.claims import ClaimLost, PushedStatus
+from afk.adapters.git import RefUpdate
+from afk.attempt.session import Attempt
+from afk.errors import AfkError
+
+__all__ = ["LivePush", "adopt_strays", "push_branch"]
+
+_LOOK_S = 0.3
+_RETRY_S = 15.0  # after a failed push; a remote that is away is not hammered
+
+
+class LivePush:
+    """While entered, a thread pushes every new commit and renews the claim; `sync` pushes at once and waits."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        self._attempt = attempt
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name=f"push-{attempt.id}", daemon=True)
+
+    def __enter__(self) -> LivePush:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end.set()
+        self._thread.join()
+
+    def sync(self) -> None:
+        """Push what is there now, in the caller's thread. Never raises for a remote that refuses or is away."""
+        try:
+            push_branch(self._attempt)
+        except ClaimLost:
+            self._attempt.lost = True
+
+    def _watch(self) -> None:
+        attempt = self._attempt
+        renew_s = attempt.project.config.claim.renew_s
+        tried: tuple[str | None, float] = (None, 0.0)
+        while not self._end.wait(_LOOK_S) and not attempt.lost:
+            now = attempt.project.clock.monotonic_s()
+            tip = live_tip(attempt)
+            due = tip != attempt.journal.fact("pushed_sha") and (tip != tried[0] or now - tried[1] > _RETRY_S)
+            stale = now - (attempt.claim.renewed_s or 0.0) > renew_s
+            if due:
+                tried = (tip, now)
+                self.sync()
+            elif stale and now - tried[1] > _RETRY_S:
+                tried = (tip, now)
+                self._renew()
+
+    def _renew(self) -> None:
+        try:
+            self._attempt.claim.renew()
+        except ClaimLost:
+            self._attempt.lost = True
+        except AfkError as error:
+            self._attempt.progress.log("claim.renew", f"failed, will be tried again: {error.message}")
+
+
+def live_tip(attempt: Attempt) -> str | None:
+    """The commit that should be on the remote: HEAD when it continues our branch, else the branch. None: neither."""
+    head = git.rev_parse(attempt.worktree, "HEAD")
+    branch = git.rev_parse(attempt.worktree, attempt.branch_ref)
+    if head is None or branch is None or head == branch:
+        return head or branch
+    return head if git.is_ancestor(attempt.worktree, branch, head) else branch
+
+
+def push_branch(attempt: Attempt) -> bool:
+    """Bring the remote's live branch to our tip; True when it is there afterwards.
+
+    The push names the sha that we pushed last (R87): the agent may rewrite its own commits, but a commit that somebody
+    else put there is never overwritten. Raises `ClaimLost`.
+    """
+    tip, last = live_tip(attempt), attempt.journal.fact("pushed_sha")
+    if tip is None or attempt.journal.fact("foreign_sha"):
+        return False
+    if tip == last:
+        return True
+    before = attempt.journal.fact("pushing_sha")
+    attempt.journal.set_facts(pushing_sha=tip, durable=True)
+    try:
+        pushed = attempt.claim.push(RefUpdate(attempt.branch_ref, tip, last))
+    except AfkError as error:
+        attempt.progress.log("push.failed", error.message)
+        return False
+    if pushed.ok:
+        attempt.journal.set_facts(pushed_sha=tip)
+        return True
+    there = (pushed.refs or {}).get(attempt.branch_ref)
+    if there is not None and there in (tip, before):  # an answer was lost, in this process or in one that died
+        attempt.journal.set_facts(pushed_sha=there)
+        return there == tip or push_branch(attempt)
+    return _refused(attempt, last, pushed.status, pushed.text, there)
+
+
+def _refused(attempt: Attempt, last: str | None, status: PushedStatus, text: str, there: str | None) -> bool:
+    if status is PushedStatus.REJECTED and there is not None and there != last:
+        attempt.journal.set_facts(foreign_sha=there)
+        attempt.progress.log("push.foreign", f"somebody else moved {attempt.branch} to {there}; it is left alone")
+        return False
+    attempt.progress.log("push.failed", text)
+    return False
+
+
+def adopt_strays(attempt: Attempt) -> str | None:
+    """After the agent: bring commits from a detached HEAD or another branch onto ours, or keep them by a pointer.
+
+    Returns one line for the report, or None when HEAD is on our branch. The worktree ends on our branch either way;
+    a HEAD that diverged is kept under a local ref and pushed nowhere.
+    """
+    worktree = attempt.worktree
+    where = git.run(worktree, "symbolic-ref", "-q", "HEAD", check=False).stdout.strip()
+    if where == attempt.branch_ref:
+        return None
+    head = git.rev_parse(worktree, "HEAD")
+    branch = git.rev_parse(worktree, attempt.branch_ref) or str(attempt.journal.fact("start_sha"))
+    told = where.removeprefix("refs/heads/") or "a detached HEAD"
+    if head is not None and git.is_ancestor(worktree, branch, head):
+        git.update_ref(worktree, attempt.branch_ref, head, git.rev_parse(worktree, attempt.branch_ref))
+        git.run(worktree, "symbolic-ref", "HEAD", attempt.branch_ref)
+        return f"the agent worked on {told}; its commits were brought to {attempt.branch}"
+    if head is None:
+        git.run(worktree, "symbolic-ref", "HEAD", attempt.branch_ref)
+        return f"the agent left {told} without a commit"
+    kept = f"refs/afk/kept/{attempt.id}"
+    git.run(worktree, "update-ref", kept, head)
+    if git.dirty_paths(worktree):
+        git.save_patch(worktree, attempt.directory / "stray.patch")
+    git.run(worktree, "checkout", "--force", attempt.branch)
+    return f"the agent left {told} at {head}, which does not continue {attempt.branch}; it is kept as {kept}"

@@ -1,0 +1,505 @@
+"""Telling how an attempt ended: the only code that posts an envelope, writes labels, closes and releases.
+
+The order is law: save the work, write the envelope down, post it, labels and closing, release, history, clean-up. Each
+step is recorded; one that fails is taken again at the next boot and none is skipped because an earlier one was done.
+Every write to the tracker needs a fresh claim, and the release is the last write to anything shared.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+from afk.adapters import git
+from afk.adapters.claims import ClaimLost, PushedStatus
+from afk.adapters.files import append_line, write_atomic
+from afk.adapters.git import RefUpdate
+from afk.adapters.process import Kept, boot_id, tail_lines
+from afk.attempt import briefing, memory, workspace
+from afk.attempt.journal import Step
+from afk.attempt.livepush import push_branch
+from afk.attempt.session import Attempt
+from afk.attempt.validation import Validation
+from afk.domain.outcome import OUTCOMES, AttemptEnded, Outcome
+from afk.domain.queue import PARKED, RUNNING, blockers
+from afk.domain.recovery import Park, PastAttempt, Requeue, next_step, uncharged
+from afk.domain.stage import Stage
+from afk.errors import AfkError, GitError, IssueNotFound, RemoteUnreachable, TrackerError
+from afk.wire import envelope, toonl
+
+__all__ = ["abandon", "conclusion", "deliver", "forget", "label_running", "past_json"]
+
+T = TypeVar("T")
+LOG_LINES = 50
+HISTORY_FIELDS = [
+    "at",
+    "issue",
+    "attempt",
+    "outcome",
+    "status",
+    "runner",
+    "branch",
+    "merge_sha",
+    "duration_s",
+    "added",
+    "removed",
+    "files",
+    "reason",
+]
+_HISTORY_CEILING_BYTES = 64 * 1024 * 1024
+_LOG_TAIL_BYTES = 256 * 1024
+_PATIENCE_S = 60.0
+_DEPENDENCY = "blocked:dependency"
+
+
+# ── The conclusion, reached once ────────────────────────────────────────────────────────────────────────────────────
+
+
+def conclusion(attempt: Attempt, ended: AttemptEnded | None) -> dict[str, Any]:
+    """What is written down as the attempt's end: the outcome and what becomes of the issue. Pure but for clock and git.
+
+    `decision` is `done`, `requeue`, `park` or `withdrawn`; `label` the `blocked:*` label of a parked issue.
+    """
+    outcome = Outcome.DONE if ended is None else ended.outcome
+    record: dict[str, Any] = {
+        "outcome": str(outcome),
+        "reason": _reason(attempt, ended),
+        "decision": "done",
+        "label": None,
+        "not_before": None,
+        "duration_s": round(_elapsed_s(attempt)),
+        "diff": _diff(attempt),
+    }
+    if ended is None:
+        return record
+    if ended.withdrawn:
+        return record | {"decision": "withdrawn"}
+    step = _next_step(attempt, ended)
+    if isinstance(step, Park):
+        why = "; ".join(part for part in (record["reason"], step.reason) if part)
+        return record | {"decision": "park", "label": step.label, "reason": why}
+    return record | {
+        "decision": "requeue",
+        "reason": record["reason"] if step.charged else uncharged(record["reason"]),
+        "not_before": step.not_before.isoformat() if step.not_before else None,
+    }
+
+
+def _next_step(attempt: Attempt, ended: AttemptEnded) -> Requeue | Park:
+    confirmed = attempt.journal.get(Step.CONFIRMED)
+    recovery, clock = attempt.project.config.recovery, attempt.project.clock
+    told = confirmed.get("directive_at")
+    return next_step(
+        ended.outcome,
+        [_past_of(record) for record in confirmed.get("past", ())],
+        tries=recovery.tries,
+        per_issue=recovery.per_issue,
+        backoff_s=recovery.backoff_s,
+        backoff_max_s=recovery.backoff_max_s,
+        now=clock.now(),
+        # Spread by the attempt's own nonce: two hosts never wait the same time, and one attempt always does.
+        jitter=int(attempt.claim.record.nonce[:8], 16) / 16**8,
+        told_reset=ended.not_before,
+        directive_at=datetime.fromisoformat(told) if told else None,
+        label=ended.label,
+        stopped=ended.stopped,
+    )
+
+
+def past_json(past: Sequence[PastAttempt]) -> list[dict[str, Any]]:
+    """Earlier attempts for the journal; `_past_of` reads them back."""
+    return [
+        {
+            "n": item.n,
+            "status": item.status,
+            "outcome": str(item.outcome) if item.outcome else None,
+            "ended_at": item.ended_at.isoformat(),
+            "not_before": item.not_before.isoformat() if item.not_before else None,
+            "charged": item.charged,
+        }
+        for item in past
+    ]
+
+
+def _past_of(record: Mapping[str, Any]) -> PastAttempt:
+    return PastAttempt(
+        n=record["n"],
+        status=record["status"],
+        outcome=Outcome(record["outcome"]) if record["outcome"] else None,
+        ended_at=datetime.fromisoformat(record["ended_at"]),
+        not_before=datetime.fromisoformat(record["not_before"]) if record["not_before"] else None,
+        charged=record["charged"],
+    )
+
+
+def _reason(attempt: Attempt, ended: AttemptEnded | None) -> str:
+    told = [] if ended is None else [ended.reason]
+    if attempt.journal.fact("foreign_sha"):
+        told.append(f"somebody else moved {attempt.branch}; their commits are left alone")
+    return "; ".join(part for part in [*told, *attempt.journal.fact("remarks", [])] if part)
+
+
+def _elapsed_s(attempt: Attempt) -> float:
+    """On the monotonic clock within one boot; across a reboot only the wall clock knows."""
+    journal, clock = attempt.journal, attempt.project.clock
+    if journal.fact("boot_id") == boot_id():
+        return max(0.0, clock.monotonic_s() - float(journal.fact("started_monotonic_s")))
+    return max(0.0, (clock.now() - datetime.fromisoformat(str(journal.fact("started_at")))).total_seconds())
+
+
+def _diff(attempt: Attempt) -> dict[str, int]:
+    """Against the merge base with the resolved base; zeros while there is no worktree."""
+    root, base_sha = attempt.project.root, attempt.journal.fact("base_sha")
+    tip = git.rev_parse(root, attempt.branch_ref)
+    if tip is None or base_sha is None:
+        return {"added": 0, "removed": 0, "files": 0}
+    stat = git.diffstat(root, git.merge_base(root, base_sha, tip) or base_sha, tip)
+    return {"added": stat.added, "removed": stat.removed, "files": stat.files}
+
+
+# ── Telling it ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def deliver(attempt: Attempt) -> Outcome:
+    """Everything that is owed once the outcome is written down; each step once, whoever takes it.
+
+    Raises `ClaimLost`, and what the tracker or the remote raise when they stay away: the rest stays owed.
+    """
+    journal = attempt.journal
+    outcome = Outcome(journal.get(Step.ENDED)["outcome"])
+    for step, take in _OWED:
+        if not journal.has(step):
+            evidence = take(attempt, outcome)
+            journal.record(step, durable=step in _DURABLE, **(evidence or {}))
+    return outcome
+
+
+def _save(attempt: Attempt, outcome: Outcome) -> None:
+    """Nothing committed or uncommitted stays in the worktree alone."""
+    if outcome is Outcome.DONE or not attempt.worktree.is_dir():
+        return
+    if not push_branch(attempt):
+        tip = git.rev_parse(attempt.worktree, attempt.branch_ref)
+        base = str(attempt.journal.fact("start_sha"))
+        if tip is not None and tip != base:
+            git.bundle(attempt.project.root, attempt.directory / "unpushed.bundle", base, tip)
+            attempt.progress.log("work.bundled", f"{attempt.branch} could not be pushed; kept in unpushed.bundle")
+    if git.dirty_paths(attempt.worktree):
+        git.save_patch(attempt.worktree, attempt.directory / "uncommitted.patch")
+
+
+def _write(attempt: Attempt, outcome: Outcome) -> None:
+    """The envelope, word for word, safely on disk before anybody is told."""
+    body = envelope.render(_envelope(attempt, outcome), secrets=attempt.project.secrets, hosts=_hosts(attempt))
+    record = {"version": 1, "attempt_id": str(attempt.id), "issue": attempt.issue.number, "body": body}
+    write_atomic(attempt.directory / "outbox.json", json.dumps(record, indent=1) + "\n", durable=True)
+
+
+def _post(attempt: Attempt, outcome: Outcome) -> dict[str, Any]:
+    """Exactly once: after any doubt the thread is asked before it is posted again."""
+    body = json.loads((attempt.directory / "outbox.json").read_text(encoding="utf-8"))["body"]
+    in_doubt = [bool(attempt.journal.fact("posting"))]
+
+    def once() -> dict[str, Any]:
+        attempt.claim.ensure_fresh()
+        if in_doubt[0] and (there := _posted_before(attempt)) is not None:
+            return there
+        in_doubt[0] = True
+        attempt.journal.set_facts(posting=True, durable=True)
+        comment = attempt.project.tracker.comment(attempt.issue.number, body)
+        return {"comment_id": comment.id, "url": comment.url}
+
+    try:
+        posted = _persistently(attempt, once)
+    except IssueNotFound:
+        return {"gone": True}
+    attempt.journal.set_facts(posted=True)
+    attempt.progress.posted()
+    return posted
+
+
+def _posted_before(attempt: Attempt) -> dict[str, Any] | None:
+    for told in briefing.read_thread(attempt.project, attempt.issue.number).told:
+        if told.comment.by_us and (told.envelope.worker, told.envelope.attempt) == (attempt.id.worker, attempt.id.n):
+            return {"comment_id": told.comment.id, "url": told.comment.url}
+    return None
+
+
+def _shelve(attempt: Attempt, outcome: Outcome) -> None:
+    """Labels and closing: where people see the issue from now on."""
+    if attempt.journal.get(Step.POSTED).get("gone"):
+        attempt.progress.ended(outcome)
+        return
+    ended = attempt.journal.get(Step.ENDED)
+    if outcome is Outcome.DONE:
+        attempt.progress.stage(Stage.CLOSE)
+        _persistently(attempt, lambda: _close(attempt))
+        _persistently(attempt, lambda: _promote_dependants(attempt))
+    else:
+        _persistently(attempt, lambda: _write_labels(attempt, ended["decision"], ended["label"]))
+    attempt.journal.set_facts(parked=ended["decision"] == "park", duration_s=ended["duration_s"])
+    attempt.progress.ended(outcome)
+
+
+def _close(attempt: Attempt) -> None:
+    _write_labels(attempt, "done", None)
+    attempt.claim.ensure_fresh()
+    attempt.project.tracker.close_issue(attempt.issue.number, reason="completed")
+
+
+def label_running(attempt: Attempt) -> None:
+    """CLAIMED: labels follow the claim. A label that cannot be written loses no claim; later writes repair it."""
+    try:
+        _write_labels(attempt, "run", None)
+        attempt.journal.set_facts(labelled=True)
+    except (TrackerError, RemoteUnreachable) as error:
+        attempt.progress.log("label.failed", error.message)
+
+
+def _write_labels(attempt: Attempt, decision: str, blocked: str | None) -> None:
+    """The one function that writes an issue's labels (L15): queue label, `running`, `ready-for-human`, `blocked:*`."""
+    queue = str(attempt.journal.fact("label"))
+    attempt.claim.ensure_fresh()
+    now = attempt.project.tracker.issue(attempt.issue.number).labels
+    old_blocked = [name for name in now if name.casefold().startswith("blocked:") and name != blocked]
+    add, remove = {
+        "run": ([RUNNING], [queue, PARKED, *old_blocked]),
+        "done": ([], [RUNNING, queue, PARKED, *old_blocked]),
+        "requeue": ([queue], [RUNNING, PARKED, *old_blocked]),
+        "park": ([PARKED, *([blocked] if blocked else [])], [RUNNING, queue, *old_blocked]),
+        "withdrawn": ([], [RUNNING]),  # ours alone; the others are what people made of it
+    }[decision]
+    attempt.project.tracker.edit_labels(attempt.issue.number, add=add, remove=remove)
+
+
+def _promote_dependants(attempt: Attempt) -> None:
+    """Issues that waited for this one go back to the queue when nothing else holds them (only `blocked:dependency`)."""
+    tracker, queue = attempt.project.tracker, str(attempt.journal.fact("label"))
+    for issue in tracker.open_issues():
+        waits_for = blockers(issue)
+        if attempt.issue.number not in waits_for or not issue.has_label(_DEPENDENCY):
+            continue
+        if all(number == attempt.issue.number or not tracker.issue(number).is_open for number in waits_for):
+            attempt.claim.ensure_fresh()
+            tracker.edit_labels(issue.number, add=[queue], remove=[_DEPENDENCY, PARKED])
+
+
+def _begin_release(attempt: Attempt, outcome: Outcome) -> None:
+    """From here on an absent claim means that it was we who released it."""
+
+
+def _release(attempt: Attempt, outcome: Outcome) -> dict[str, Any] | None:
+    def once() -> dict[str, Any] | None:
+        updates, remark = _branch_deletion(attempt) if outcome is Outcome.DONE else ([], None)
+        try:
+            pushed = attempt.claim.release(*updates)
+        except ClaimLost:  # released before a crash and taken by another since: there is nothing of ours left
+            return None
+        if pushed.status is PushedStatus.UNKNOWN:
+            raise RemoteUnreachable(f"could not release the claim on #{attempt.issue.number}: {pushed.text}")
+        if not pushed.ok:
+            raise GitError(f"the remote refused to release #{attempt.issue.number}: {pushed.text}", hint="afk doctor")
+        return {"kept_branch": remark} if remark else None
+
+    return _persistently(attempt, once)
+
+
+def _branch_deletion(attempt: Attempt) -> tuple[list[RefUpdate], str | None]:
+    """The live branch goes with the claim, under a lease on what we pushed; what a person pushed there stays."""
+    project, last = attempt.project, attempt.journal.fact("pushed_sha")
+    there = git.ls_remote(project.root, project.url, attempt.branch_ref).get(attempt.branch_ref)
+    if there is None:
+        return [], None
+    if there != last:
+        remark = f"{attempt.branch} is at {there}, which is not ours; it is kept"
+        attempt.progress.log("branch.kept", remark)
+        return [], remark
+    return [RefUpdate(attempt.branch_ref, None, there)], None
+
+
+def _record_history(attempt: Attempt, outcome: Outcome) -> None:
+    """One row per terminal outcome, and the memory command; neither can fail the attempt."""
+    path = attempt.project.state / "history.toonl"
+    at = attempt.journal.get(Step.ENDED).get("at") or attempt.project.clock.now().isoformat()
+    if not _is_in_history(attempt):
+        row = toonl.row([at, *_history_values(attempt, outcome)])
+        append_line(path, row, ceiling_bytes=_HISTORY_CEILING_BYTES, header=toonl.header(HISTORY_FIELDS))
+    memory.tell(attempt, outcome)
+
+
+def _is_in_history(attempt: Attempt) -> bool:
+    """A crash may fall between the row and its record in the journal."""
+    path = attempt.project.state / "history.toonl"
+    last = "\n".join(tail_lines(path, 20, _LOG_TAIL_BYTES)) + "\n"
+    rows = toonl.parse(toonl.header(HISTORY_FIELDS) + "\n" + last).rows
+    return any(row["attempt"] == str(attempt.id) for row in rows)
+
+
+def _history_values(attempt: Attempt, outcome: Outcome) -> list[Any]:
+    journal, ended = attempt.journal, attempt.journal.get(Step.ENDED)
+    diff = ended.get("diff", {})
+    return [
+        attempt.issue.number,
+        str(attempt.id),
+        str(outcome),
+        str(OUTCOMES[outcome].status),
+        str(journal.fact("runner")),
+        attempt.branch,
+        journal.fact("merge_sha"),
+        ended.get("duration_s"),
+        diff.get("added"),
+        diff.get("removed"),
+        diff.get("files"),
+        attempt.project.mask(str(ended.get("reason", ""))),
+    ]
+
+
+def _clear(attempt: Attempt, outcome: Outcome) -> None:
+    """A parked issue keeps its worktree for the person who looks at it; every other one is put away."""
+    parked = attempt.journal.get(Step.ENDED).get("decision") == "park"
+    workspace.put_away(attempt, keep_worktree=parked and attempt.worktree.is_dir())
+
+
+_OWED: Sequence[tuple[Step, Callable[[Attempt, Outcome], Mapping[str, Any] | None]]] = (
+    (Step.SAVED, _save),
+    (Step.WRITTEN, _write),
+    (Step.POSTED, _post),
+    (Step.SHELVED, _shelve),
+    (Step.RELEASING, _begin_release),
+    (Step.RELEASED, _release),
+    (Step.RECORDED, _record_history),
+    (Step.CLEARED, _clear),
+)
+_DURABLE = frozenset({Step.WRITTEN, Step.POSTED, Step.RELEASING})
+
+
+def _persistently(attempt: Attempt, ask: Callable[[], T]) -> T:
+    """Try for a minute: what cannot be told now stays owed, and the journal remembers it. Never cut short by a stop."""
+    began, wait_s = time.monotonic(), 0.5
+    while True:
+        try:
+            return ask()
+        except (TrackerError, RemoteUnreachable) as error:
+            if not error.retryable or time.monotonic() - began + wait_s > _PATIENCE_S or attempt.stop.level > 2:
+                raise
+            attempt.progress.log("report.wait", f"{error.message}; again in {wait_s:.0f} s")
+        time.sleep(wait_s)
+        wait_s = min(wait_s * 2, 15.0)
+
+
+# ── The envelope ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _envelope(attempt: Attempt, outcome: Outcome) -> envelope.Envelope:
+    journal, ended = attempt.journal, attempt.journal.get(Step.ENDED)
+    diff = ended["diff"]
+    return envelope.Envelope(
+        status=OUTCOMES[outcome].status,
+        worker=attempt.id.worker,
+        attempt=attempt.id.n,
+        duration_s=ended["duration_s"],
+        diff=None if outcome is Outcome.DONE else envelope.DiffStat(diff["added"], diff["removed"], diff["files"]),
+        merge_sha=journal.fact("merge_sha"),
+        notes="" if outcome is Outcome.DONE else briefing.notes(attempt),
+        validation=tuple(_check_lines(attempt, outcome, ended["reason"])),
+        validation_text=_validation_text(attempt),
+        branch_link=_branch_link(attempt),
+        worktree_path=str(attempt.worktree.relative_to(attempt.project.root)),
+        log=tuple(_log(attempt, outcome)),
+        outcome=outcome,
+        reason="" if outcome is Outcome.DONE else ended["reason"],
+        not_before=datetime.fromisoformat(ended["not_before"]) if ended["not_before"] else None,
+        hooks=tuple(
+            envelope.Hook(run["lifecycle"], run["command"], run["exit_code"])
+            for run in journal.fact("hooks", [])
+            if run["source"] == "user"
+        ),
+    )
+
+
+def _last_validation(attempt: Attempt) -> Validation | None:
+    k = attempt.journal.count(Step.VALIDATED)
+    return Validation.from_dict(attempt.journal.get(Step.VALIDATED, k)["validation"]) if k else None
+
+
+def _check_lines(attempt: Attempt, outcome: Outcome, reason: str) -> list[envelope.CheckLine]:
+    """The last validation, and for a `done` whatever else a person should know: it has no other section for it."""
+    validation = _last_validation(attempt)
+    lines = [
+        envelope.CheckLine(
+            str(result.status),
+            result.name,
+            None if result.duration_ms is None else result.duration_ms / 1000,
+            result.summary if result.summary or result.infra is None else str(result.infra),
+        )
+        for result in (validation.results if validation else ())
+    ]
+    if outcome is Outcome.DONE and attempt.journal.get(Step.SETTLED).get("salvaged"):
+        lines.append(
+            envelope.CheckLine("skipped", "sentinel", None, "salvaged: the agent ended well without its last line")
+        )
+    if outcome is Outcome.DONE and reason:
+        lines.append(envelope.CheckLine("skipped", "note", None, reason))
+    return lines
+
+
+def _validation_text(attempt: Attempt) -> str:
+    validation = _last_validation(attempt)
+    return validation.reason if validation is not None and not validation.results else ""
+
+
+def _branch_link(attempt: Attempt) -> str:
+    if attempt.journal.fact("pushed_sha") is None:
+        return f"`{attempt.branch}` (not pushed)"
+    return attempt.project.tracker.branch_link(attempt.branch, attempt.issue.number)
+
+
+def _log(attempt: Attempt, outcome: Outcome) -> list[str]:
+    """The end of the merge for a conflict, of the last agent run's output for every other outcome."""
+    if outcome is Outcome.MERGE_CONFLICT:
+        return str(attempt.journal.fact("merge_text") or "").splitlines()[-LOG_LINES:]
+    k = attempt.journal.count(Step.RUN_STARTED)
+    if not k:
+        return []
+    out = attempt.directory / str(attempt.journal.get(Step.RUN_STARTED, k)["run_dir"]) / "out"
+    return tail_lines(out, LOG_LINES, _LOG_TAIL_BYTES)
+
+
+def _hosts(attempt: Attempt) -> tuple[str, ...]:
+    """The tracker's host, whose issue addresses would link."""
+    url = attempt.issue.url or ""
+    return (url.split("/")[2],) if url.count("/") > 2 else ()
+
+
+# ── Ends that tell nobody ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def forget(attempt: Attempt) -> None:
+    """An attempt that never began leaves nothing, not even its directory."""
+    shutil.rmtree(attempt.directory)
+
+
+def abandon(attempt: Attempt) -> Outcome:
+    """RUNNING -> claim lost: the thread belongs to the winner. Branch and worktree are kept, the agent is stopped."""
+    for run_dir in sorted((attempt.directory / "runs").glob("*-agent")):
+        if (run_dir / "tree").exists() and not (run_dir / "exit").exists():
+            _stop_quietly(attempt, run_dir)
+    attempt.progress.log("claim.lost", f"#{attempt.issue.number} is worked by somebody else now; nothing was posted")
+    attempt.progress.ended(Outcome.CLAIM_LOST)
+    if not attempt.journal.has(Step.RECORDED):
+        _record_history(attempt, Outcome.CLAIM_LOST)
+        attempt.journal.record(Step.RECORDED)
+    attempt.journal.record(Step.CLEARED, durable=True)
+    return Outcome.CLAIM_LOST
+
+
+def _stop_quietly(attempt: Attempt, run_dir: Path) -> None:
+    try:
+        Kept.adopt(run_dir).stop("claim_lost")
+    except AfkError as error:
+        attempt.progress.log("agent.unstopped", error.message)

@@ -1,0 +1,125 @@
+"""The attempt's worktree: which commit it starts from, and putting it away again.
+
+The person's own checkout is never switched, cleaned, stashed or committed to. Fetches name the URL and write private
+refs of this attempt only, so that parallel starts fight neither for configuration nor for remote-tracking refs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from afk.adapters import git, worktrees
+from afk.attempt.session import Attempt
+from afk.domain.outcome import AttemptEnded, Outcome
+from afk.domain.queue import base_directive
+from afk.errors import GitError, RemoteUnreachable
+
+__all__ = ["Left", "base_of", "fetch_base", "make_worktree", "put_away", "start_sha"]
+
+# After these the next attempt goes on from the branch that was left, if it is ahead. Source: the lifecycle rules.
+CONTINUES = frozenset(
+    {
+        Outcome.WALL_CLOCK_CAPPED,
+        Outcome.STALLED,
+        Outcome.EXHAUSTED,
+        Outcome.RUNNER_TRANSIENT,
+        Outcome.NO_SENTINEL,
+        Outcome.INFRA,
+        Outcome.MERGE_CONFLICT,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What the latest earlier attempt left: its outcome (None: unknown), its branch, whether guidance came after it."""
+
+    outcome: Outcome | None
+    branch: str
+    directed_since: bool
+
+
+def base_of(attempt: Attempt, flag: str | None) -> str:
+    """`--base`, else the issue's `branch:` line, else configuration, else the remote's default branch."""
+    return flag or base_directive(attempt.issue.body) or attempt.project.default_base
+
+
+def fetch_base(attempt: Attempt) -> str:
+    """Fetch the base afresh and return its tip; an old copy is never taken instead (R07).
+
+    Raises `AttemptEnded` (`blocked`) when the branch does not exist, `RemoteUnreachable` when nobody answers.
+    """
+    project, base = attempt.project, str(attempt.journal.fact("base"))
+    ref = attempt.private_ref("base")
+    try:
+        git.fetch(project.root, project.url, f"+refs/heads/{base}:{ref}")
+    except RemoteUnreachable:
+        raise
+    except GitError as error:
+        if f"refs/heads/{base}" not in git.ls_remote(project.root, project.url, f"refs/heads/{base}"):
+            raise AttemptEnded(Outcome.BLOCKED, f"the base branch {base} is not on the remote") from error
+        raise
+    tip = git.rev_parse(project.root, ref)
+    if tip is None:
+        raise GitError(f"fetched {base}, but {ref} is not there", hint="afk doctor")
+    return tip
+
+
+def start_sha(attempt: Attempt, base_sha: str, left: Left | None) -> tuple[str, str | None]:
+    """Where the new branch starts, and the left branch it goes on from (None: it starts afresh at the base's tip)."""
+    if left is None or left.directed_since or left.outcome not in CONTINUES:
+        return base_sha, None
+    tip = fetch_left(attempt, left)
+    if tip is None or git.commits_ahead(attempt.project.root, base_sha, tip) == 0:
+        return base_sha, None
+    return tip, left.branch
+
+
+def fetch_left(attempt: Attempt, left: Left) -> str | None:
+    """The tip of an earlier attempt's branch, fetched to a private ref; None when it is gone from the remote."""
+    project, source = attempt.project, f"refs/heads/{left.branch}"
+    if source not in git.ls_remote(project.root, project.url, source):
+        return None
+    ref = attempt.private_ref("left")
+    git.fetch(project.root, project.url, f"+{source}:{ref}")
+    return git.rev_parse(project.root, ref)
+
+
+def make_worktree(attempt: Attempt, start: str, base_sha: str) -> Sequence[str]:
+    """The worktree on a new branch at `start`, with the base merged in; returns paths left in conflict, usually none.
+
+    Raises `AttemptEnded` (`infra`) with git's words when it cannot be made.
+    """
+    owner = str(attempt.id)
+    try:
+        worktrees.add(attempt.project.root, attempt.worktree, attempt.branch, start, owner=owner)
+    except GitError as error:
+        raise AttemptEnded(Outcome.INFRA, f"could not make the worktree: {error.message}") from error
+    if git.is_ancestor(attempt.worktree, base_sha, start):
+        return ()
+    merged = git.merge_into_worktree(attempt.worktree, base_sha, f"merge: {attempt.journal.fact('base')} into the work")
+    return tuple(merged.conflicts)
+
+
+def put_away(attempt: Attempt, *, keep_worktree: bool) -> None:
+    """Remove worktree, local branch and private refs, as far as nothing is lost with them."""
+    root = attempt.project.root
+    if not keep_worktree:
+        worktrees.remove(root, attempt.worktree, owner=str(attempt.id))
+        tip = git.rev_parse(root, attempt.branch_ref)
+        if tip is not None and _is_safe_elsewhere(attempt, tip):
+            git.delete_branch(root, attempt.branch, tip)
+    for name in ("base", "left"):
+        sha = git.rev_parse(root, attempt.private_ref(name))
+        if sha is not None:
+            git.update_ref(root, attempt.private_ref(name), None, sha)
+
+
+def _is_safe_elsewhere(attempt: Attempt, tip: str) -> bool:
+    """Whether a branch's tip is on the remote, in what landed, or nothing but its start."""
+    journal = attempt.journal
+    landed = journal.fact("merge_sha")
+    if landed and git.is_ancestor(attempt.project.root, tip, str(landed)):
+        return True
+    return tip in (journal.fact("pushed_sha"), journal.fact("start_sha"), journal.fact("base_sha"))
