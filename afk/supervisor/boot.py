@@ -1,0 +1,110 @@
+"""Before the loop: folders and ignore lines, one supervisor per checkout, the ground, the session's hooks."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from afk.adapters import git
+from afk.adapters.files import FileLock, write_atomic
+from afk.adapters.process import identity_of
+from afk.attempt.progress import Log
+from afk.attempt.session import Project
+from afk.errors import ConfigError, GroundUnfit, LockHeld, SupervisorRunning
+
+if TYPE_CHECKING:
+    from afk.supervisor.drain import Options
+
+__all__ = ["SUPERVISOR", "check_ground", "make_ground", "only_supervisor", "refuse_unsupported", "supervisor_log"]
+
+SUPERVISOR = "supervisor.json"
+
+
+def make_ground(project: Project) -> None:
+    """The folders that a run writes to, each ignored from within; no tracked file and no setting is touched."""
+    refuse_unsupported(project)
+    for folder in (project.tmp, project.state):
+        folder.mkdir(parents=True, exist_ok=True)
+        ignore = folder / ".gitignore"
+        if not ignore.exists():
+            write_atomic(ignore, "*\n")
+    if project.config.tracker == "local" and not project.config.local.path:
+        _ignore_local_issues(project)
+
+
+def _ignore_local_issues(project: Project) -> None:
+    """`.red/issues` stays out of git through the repository's own exclude file, unless the person tracks it."""
+    tracked = git.run(project.root, "ls-files", "--", ".red/issues").stdout.strip()
+    if not tracked:
+        git.local_exclude(project.root, "/.red/issues/")
+
+
+def refuse_unsupported(project: Project) -> None:
+    """Raises `ConfigError` for what this version reads but cannot do: nothing is silently ignored (S9)."""
+    problems = project.loaded.unsupported()
+    if problems:
+        told = "; ".join(str(problem) for problem in problems)
+        raise ConfigError(f"this version cannot do what is configured: {told}", problems=problems)
+
+
+@contextmanager
+def only_supervisor(project: Project) -> Iterator[str]:
+    """Hold the checkout's supervisor lock; yields this session's id.
+
+    Raises `SupervisorRunning` with the other's pid. The kernel drops the lock with its holder, so none is ever stale;
+    what a dead supervisor wrote into `supervisor.json` is replaced.
+    """
+    lock = FileLock(project.tmp / "supervisor.lock")
+    try:
+        lock.__enter__()
+    except LockHeld as error:
+        owner = lock.owner()
+        raise SupervisorRunning(
+            f"another `afk run` works in {project.root}" + (f" (pid {owner.pid})" if owner else ""),
+            hint="afk status",
+        ) from error
+    try:
+        session_id = secrets.token_hex(6)
+        us = identity_of()
+        assert us is not None  # our own process is there
+        write_atomic(
+            project.tmp / SUPERVISOR,
+            json.dumps(
+                {
+                    "version": 1,
+                    "session_id": session_id,
+                    "pid": us.pid,
+                    "pid_start_time": us.pid_start_time,
+                    "boot_id": us.boot_id,
+                    "host": project.host,
+                    "started_at": project.clock.now().isoformat(),
+                },
+                indent=1,
+            )
+            + "\n",
+        )
+        yield session_id
+    finally:
+        (project.tmp / SUPERVISOR).unlink(missing_ok=True)
+        lock.__exit__(None, None, None)
+
+
+def supervisor_log(project: Project) -> Log:
+    return Log(project.tmp / "supervisor.log.toonl", project)
+
+
+def check_ground(project: Project, options: Options) -> None:
+    """The checks of `afk doctor`, before anything is claimed. Raises `GroundUnfit` with the first cure."""
+    from afk.supervisor.ground import ground_checks
+
+    failed = [check for check in ground_checks(project) if check.status in ("fail", "error")]
+    if failed:
+        told = "; ".join(check.summary for check in failed)
+        raise GroundUnfit(f"not ready to run: {told}", hint=failed[0].fix or "afk doctor")
+    if options.base is not None and f"refs/heads/{options.base}" not in git.ls_remote(
+        project.root, project.url, f"refs/heads/{options.base}"
+    ):
+        raise GroundUnfit(f"the branch {options.base} is not on the remote", hint="afk run without --base")

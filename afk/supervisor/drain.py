@@ -1,0 +1,324 @@
+"""`afk run`: boot, then poll, pick, work, until the queue is drained.
+
+The supervisor polls once for everybody, picks, and hands the issue to a slot, a thread that runs
+`pipeline.work_one_issue`. It alone reads the queue and watches for changes of the issues that are being worked.
+"""
+
+from __future__ import annotations
+
+import threading
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from afk.attempt.briefing import issue_json
+from afk.attempt.journal import Seam, no_seam
+from afk.attempt.pipeline import work_one_issue
+from afk.attempt.session import Attempt, Project, Stop
+from afk.domain.issue import Filter, FilterKind
+from afk.domain.lifecycle import HookPoint
+from afk.domain.outcome import Outcome
+from afk.domain.queue import QueueItem, QueueState, require_selection
+from afk.errors import Cancelled, HookAborted, RemoteUnreachable, TrackerError
+from afk.supervisor import boot, recovery
+from afk.supervisor.queueing import Queue
+from afk.supervisor.sessionhooks import SessionHooks
+from afk.supervisor.signals import Bell, Signals
+from afk.supervisor.slot import Slot, choose, ready_items
+from afk.supervisor.tally import Tally
+
+__all__ = ["Ended", "Options", "Report", "Stranded", "Waiting", "drain"]
+
+_FOREIGN_WAIT_S = 5.0  # between two looks at a claim of another host that is all that is left
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command line asks of one run; `cap` None is no cap, other None leave it to the configuration."""
+
+    filter: Filter = field(default_factory=Filter)
+    cap: int | None = None
+    base: str | None = None
+    runner: str | None = None
+    request: str = ""
+    strict: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    attempt_id: str
+    issue_number: int
+    outcome: Outcome
+    merge_sha: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """An issue that this run left in the queue, and until when (None: until something else changes)."""
+
+    issue_number: int
+    code: str
+    until: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stranded:
+    """Finished or half told work without a way to the trunk: the journal keeps it for the next run (L17)."""
+
+    issue_number: int
+    branch: str
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a run came to; `stopped_by` is `drained`, `cap`, `stop` or `exhausted`."""
+
+    session_id: str
+    stopped_by: str
+    tally: Tally
+    ended: tuple[Ended, ...]
+    waiting: tuple[Waiting, ...]
+    stranded: tuple[Stranded, ...]
+
+    def exit_code(self, *, strict: bool) -> int:
+        """0 also when issues were parked; 1 for stranded work, or parked issues under `--strict`; 75 exhausted."""
+        if self.stranded:
+            return 1
+        if self.stopped_by == "exhausted":
+            return 75
+        return 1 if strict and self.tally.blocked else 0
+
+
+def drain(
+    project: Project,
+    options: Options,
+    *,
+    emit: Callable[[dict[str, object]], None],
+    say: Callable[[str], None],
+    seam: Seam = no_seam,
+) -> Report:
+    """Work the queue down. `emit` takes transition payloads, `say` sentences for people.
+
+    Raises `AfkError` when the run could not begin or its loop died, `Cancelled` from the second signal on.
+    """
+    boot.make_ground(project)
+    with boot.only_supervisor(project) as session_id:
+        run = _Run(project, options, session_id, emit=emit, say=say, seam=seam)
+        try:
+            return run.whole()
+        except Cancelled:
+            raise
+        except Exception as error:
+            run.died(error)
+            raise
+
+
+class _Run:
+    """One run's loop; its methods in the order in which they are called."""
+
+    def __init__(
+        self,
+        project: Project,
+        options: Options,
+        session_id: str,
+        *,
+        emit: Callable[[dict[str, object]], None],
+        say: Callable[[str], None],
+        seam: Seam,
+    ) -> None:
+        self._project = project
+        self._options = options
+        self._session_id = session_id
+        self._say = say
+        self._stop = Stop()
+        self._bell = Bell()
+        self._tally = Tally(filter=options.filter)
+        self._log = boot.supervisor_log(project)
+        self._queue = Queue(project, self._log)
+        self._slot = Slot(project, options, self._stop, self._tally, emit=emit, seam=seam)
+        self._hooks = SessionHooks(project, self._slot.runner, self._log, stopping=lambda: self._stop.now)
+        self._ended: list[Ended] = []
+        self._owed: list[Attempt] = []  # attempts whose end could not be told yet
+        self._left_alone: set[int] = set()  # issues that this run does not pick again
+        self._started = 0
+        self._exhausted = False
+
+    def whole(self) -> Report:
+        with Signals(self._stop, self._bell, self._on_signal):
+            stopped_by = self._session()
+        if self._stop.level >= 2:
+            raise Cancelled("stopped; the agents' work is kept and their issues are back in the queue", hint="afk run")
+        return self._report(stopped_by)
+
+    def died(self, error: BaseException) -> None:
+        """The loop itself failed: `on_session_error` decorates that, and cannot change it."""
+        about = {"ERROR_CLASS": type(error).__name__, "ERROR_MESSAGE": str(error)}
+        self._log.add("session.error", f"{type(error).__name__}: {error}")
+        self._hooks.fire(HookPoint.ON_SESSION_ERROR, {"error": str(error)}, about)
+
+    def _session(self) -> str:
+        boot.check_ground(self._project, self._options)
+        self._recover()
+        self._begin()
+        stopped_by = self._loop()
+        stats = self._tally.totals()
+        if stopped_by == "drained":
+            self._log.add("queue.idle", "drained")
+            self._hooks.fire(HookPoint.ON_IDLE, {"stats": stats}, {})
+        self._hooks.fire(HookPoint.POST_SESSION, {"runner": self._slot.runner, "stats": stats}, {})
+        return stopped_by
+
+    def _on_signal(self, level: int) -> None:
+        words = {
+            1: "finishing what runs; once more stops the agents",
+            2: "stopping the agents; their work is kept",
+        }
+        self._say(words.get(level, "leaving at once; the next `afk run` cleans up"))
+
+    def _recover(self) -> None:
+        """Take up what dead runs left, before anything new is picked."""
+        for attempt in recovery.unfinished(self._project, self._slot, self._log):
+            self._say(f"taking up {attempt.id} where it stopped")
+            self._work(attempt)
+
+    def _begin(self) -> None:
+        fired = self._hooks.fire(
+            HookPoint.PRE_SESSION,
+            {
+                "runner": self._slot.runner,
+                "filter": {"kind": str(self._slot.filter.kind), "value": self._slot.filter.value},
+                "cap": self._slot.cap,
+            },
+            {},
+        )
+        if fired.aborted is not None:
+            raise HookAborted(fired.reason, hint="afk hooks list")
+        self._slot.begin(fired.context)
+
+    # ── The loop ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _loop(self) -> str:
+        """Until nothing is left to do; the answer is `stopped_by`."""
+        while True:
+            if self._stop.draining:
+                return "stop"
+            if self._exhausted:
+                return "exhausted"
+            if self._slot.cap is not None and self._started >= self._slot.cap:
+                return "cap"
+            items, label = self._look()
+            picked = self._pick(items)
+            if picked is not None:
+                self._start(picked, items, label)
+            elif self._queue.is_held_elsewhere(items):
+                self._bell.wait(min(_FOREIGN_WAIT_S, self._project.config.poll_s))
+            else:
+                return "drained"
+
+    def _look(self) -> tuple[list[QueueItem], str]:
+        """List the queue as `pre_pick` wants it; the items ready for us first told to the books."""
+        self._hooks.forget_picks()
+        config, filter_ = self._project.config, self._slot.filter
+        fired = self._hooks.fire(
+            HookPoint.PRE_PICK,
+            {
+                "label": config.label,
+                "state": "open",
+                "limit": None,
+                "filter": {"kind": str(filter_.kind), "value": filter_.value},
+            },
+            {},
+        )
+        label = str(fired.context["label"])
+        if fired.aborted is not None or fired.context["state"] != "open":
+            return [], label
+        items = self._queue.patient_look(filter_, label, pause=self._pause)
+        if filter_.kind is FilterKind.ISSUES and self._started == 0:
+            require_selection(items, filter_.numbers)
+        limit = fired.context["limit"]
+        ready = ready_items(items, self._left_alone)
+        self._tally.see(ready)
+        return (ready[: int(limit)] if isinstance(limit, int) else ready) or items, label
+
+    def _pause(self, seconds: float) -> bool:
+        """False: stop waiting, the run ends."""
+        self._bell.wait(seconds)
+        return not self._stop.draining
+
+    def _pick(self, items: Sequence[QueueItem]) -> QueueItem | None:
+        ready = ready_items(items, self._left_alone)
+        if not ready:
+            return None
+        fired = self._hooks.fire(HookPoint.POST_PICK, {"issues": [issue_json(item.issue) for item in ready]}, {})
+        issues: Any = fired.context["issues"]  # the hook runner lets nothing but a list of known issues through
+        return choose(ready, issues)
+
+    def _start(self, item: QueueItem, items: Sequence[QueueItem], label: str) -> None:
+        siblings = [f"#{other.issue.number} {other.issue.title}" for other in items if other is not item]
+        attempt = self._slot.open(
+            item, self._queue.thread(item.issue), label, prior_hooks=self._hooks.runs, siblings=siblings
+        )
+        self._work(attempt)
+
+    def _work(self, attempt: Attempt) -> None:
+        """Run one attempt in its slot and watch its issue meanwhile."""
+        result: list[Outcome | BaseException | None] = []
+
+        def body() -> None:
+            try:
+                result.append(work_one_issue(attempt))
+            except BaseException as error:  # noqa: BLE001 - a slot's edge: the loop decides what it means
+                result.append(error)
+            self._bell.ring()
+
+        self._started += 1
+        self._tally.begin(attempt.issue.number)
+        thread = threading.Thread(target=body, name=f"slot-{attempt.id}", daemon=True)
+        thread.start()
+        self._watch(attempt, thread)
+        self._settle(attempt, result[0])
+
+    def _watch(self, attempt: Attempt, thread: threading.Thread) -> None:
+        clock, poll_s = self._project.clock, self._project.config.poll_s
+        looked_s = clock.monotonic_s()
+        while thread.is_alive():
+            self._bell.wait(min(poll_s, 1.0))
+            if self._stop.level >= 3:
+                raise Cancelled("left at once; agents under their keepers go on", hint="afk run")
+            if clock.monotonic_s() - looked_s >= poll_s:
+                looked_s = clock.monotonic_s()
+                attempt.withdrawn = attempt.withdrawn or self._queue.withdrawn(attempt)
+
+    def _settle(self, attempt: Attempt, result: Outcome | BaseException | None) -> None:
+        """Count what came of it; what could not be told to anybody stays in the journal for the next boot."""
+        outcome = result if isinstance(result, Outcome) else None
+        self._tally.end(attempt, outcome)
+        if outcome is not None:
+            merge_sha = attempt.journal.fact("merge_sha") if outcome is Outcome.DONE else None
+            self._ended.append(Ended(str(attempt.id), attempt.issue.number, outcome, merge_sha))
+            self._exhausted = outcome is Outcome.EXHAUSTED
+            return
+        self._left_alone.add(attempt.issue.number)
+        if result is None:  # somebody else has it, or it is not ready any more
+            self._started -= 1
+            return
+        self._owed.append(attempt)
+        if isinstance(result, (RemoteUnreachable, TrackerError)):
+            self._log.add("attempt.owed", result.message, journal=attempt.journal)
+            self._say(f"{attempt.id}: {result.message}; the next `afk run` goes on")
+            self._stop.raise_to(1)
+            return
+        assert isinstance(result, BaseException)
+        self._log.add("attempt.bug", "".join(traceback.format_exception(result)), journal=attempt.journal)
+        raise result
+
+    def _report(self, stopped_by: str) -> Report:
+        waiting = tuple(
+            Waiting(item.issue.number, item.reasons[0].code, item.eligible_at)
+            for item in self._queue.last
+            if item.reasons and item.state in (QueueState.WAITING, QueueState.CLAIMED, QueueState.BLOCKED)
+        )
+        stranded = tuple(Stranded(attempt.issue.number, attempt.branch) for attempt in self._owed)
+        return Report(self._session_id, stopped_by, self._tally, tuple(self._ended), waiting, stranded)

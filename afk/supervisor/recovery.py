@@ -1,0 +1,78 @@
+"""At boot: what dead runs left is taken up by the same function that runs an attempt."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from afk.adapters import worktrees
+from afk.adapters.process import Kept
+from afk.attempt.journal import JOURNAL, Journal, Step
+from afk.attempt.progress import Log
+from afk.attempt.session import Attempt, Project
+from afk.domain.attempt import AttemptId
+from afk.errors import AfkError, JournalBroken
+from afk.supervisor.slot import Slot
+
+__all__ = ["unfinished"]
+
+
+def unfinished(project: Project, slot: Slot, log: Log) -> Iterator[Attempt]:
+    """Attempts whose owner is gone and that are not told to their end, oldest directory first.
+
+    The caller holds the supervisor's lock, so every owner in this checkout is gone. A directory that cannot be read is
+    reported and left; it never stops the others (L45). Raises `JournalTooNew`: an older afk must not guess.
+    """
+    for directory in sorted(project.workers.glob("w*/*-a*"), key=lambda path: (path.stat().st_mtime, str(path))):
+        attempt_id = AttemptId.of_directory(directory.parent.name, directory.name)
+        if attempt_id is None:
+            log.add("recovery.foreign", f"{directory} is not ours; left alone")
+            continue
+        journal = _journal(project, attempt_id, slot, log)
+        if journal is not None and not journal.has(Step.CLEARED):
+            attempt = slot.resume(journal)
+            _end_left_commands(attempt)
+            _take_over_worktree(attempt, log)
+            yield attempt
+
+
+def _journal(project: Project, attempt_id: AttemptId, slot: Slot, log: Log) -> Journal | None:
+    path = project.workers / attempt_id.worker / attempt_id.directory
+    if not (path / JOURNAL).exists():
+        _forget_empty(path, log)
+        return None
+    try:
+        return Journal.load(path, clock=project.clock, seam=slot.seam)
+    except JournalBroken as error:
+        log.add("recovery.broken", error.message)
+        return None
+
+
+def _forget_empty(path: Path, log: Log) -> None:
+    """Opening makes the directory before the journal: one with nothing but a half written journal was never used."""
+    if all(entry.name.startswith(f".{JOURNAL}.") for entry in path.iterdir()):
+        shutil.rmtree(path)
+    else:
+        log.add("recovery.broken", f"{path} has work and no journal; left alone")
+
+
+def _end_left_commands(attempt: Attempt) -> None:
+    """Checks, setup commands and hooks of the dead owner are started anew; only the agent goes on."""
+    for run_dir in sorted((attempt.directory / "runs").glob("*-*")):
+        if run_dir.name.endswith("-agent") or not (run_dir / "tree").exists() or (run_dir / "exit").exists():
+            continue
+        try:
+            Kept.adopt(run_dir).stop("owner-died")
+        except AfkError as error:
+            attempt.progress.log("recovery.kept", f"{run_dir.name}: {error.message}")
+
+
+def _take_over_worktree(attempt: Attempt, log: Log) -> None:
+    """The lock of the worktree names its living owner (R04)."""
+    if not attempt.worktree.is_dir():
+        return
+    try:
+        worktrees.take_over(attempt.project.root, attempt.worktree, str(attempt.id))
+    except AfkError as error:
+        log.add("recovery.worktree", error.message, journal=attempt.journal)

@@ -1,0 +1,75 @@
+"""Signals and slots speak to the supervisor through one pipe.
+
+A handler may interrupt the main thread anywhere, so it does nothing but raise a number and write one byte (the
+self-pipe); what the number means is decided in the loop.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+from collections.abc import Callable
+from types import FrameType, TracebackType
+
+from afk.attempt.session import Stop
+
+__all__ = ["Bell", "Signals"]
+
+
+class Bell:
+    """Wakes the one thread that waits; may be rung from a signal handler and from any thread."""
+
+    def __init__(self) -> None:
+        self._read, self._write = os.pipe()
+        os.set_blocking(self._read, False)
+        os.set_blocking(self._write, False)
+
+    def ring(self) -> None:
+        try:
+            os.write(self._write, b"!")
+        except BlockingIOError:
+            pass  # it has been rung often enough
+        except OSError:
+            pass  # nobody waits any more
+
+    def wait(self, timeout_s: float) -> None:
+        """Until it is rung, or the time is over."""
+        select.select([self._read], [], [], max(0.0, timeout_s))
+        try:
+            while os.read(self._read, 4096):
+                pass
+        except BlockingIOError:
+            pass
+
+    def close(self) -> None:
+        os.close(self._read)
+        os.close(self._write)
+
+
+class Signals:
+    """While entered, INT, TERM and HUP raise the stop by one: finish what runs, stop the agents, leave at once."""
+
+    NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+    def __init__(self, stop: Stop, bell: Bell, on_signal: Callable[[int], None]) -> None:
+        self._stop = stop
+        self._bell = bell
+        self._on_signal = on_signal
+        self._before: dict[int, object] = {}
+
+    def __enter__(self) -> Signals:
+        for number in self.NUMBERS:
+            self._before[number] = signal.signal(number, self._handle)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]  # what `signal.signal` gave us
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        self._stop.raise_by_one()
+        self._bell.ring()
+        self._on_signal(self._stop.level)

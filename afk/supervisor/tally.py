@@ -1,0 +1,63 @@
+"""The books of one run, over all its attempts: what the state file, `afk status` and the report count."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from afk.attempt.session import Attempt
+from afk.domain.issue import Filter
+from afk.domain.outcome import Outcome
+from afk.domain.queue import QueueItem
+
+__all__ = ["Tally"]
+
+
+class Tally:
+    """`failed` counts requeued attempts, `blocked` parked ones; `total` is what is done with and what is to come."""
+
+    def __init__(self, *, filter: Filter) -> None:
+        self.filter = filter
+        self.done = 0
+        self.failed = 0
+        self.blocked = 0
+        self.completed: list[int] = []
+        self.queue: list[int] = []
+        self.durations_s: list[int] = []
+        self.in_flight = 0
+
+    @property
+    def total(self) -> int:
+        return self.done + self.blocked + len(self.queue) + self.in_flight
+
+    def see(self, items: Sequence[QueueItem]) -> None:
+        """The ready items of the latest look."""
+        self.queue = [item.issue.number for item in items]
+
+    def begin(self, number: int) -> None:
+        self.in_flight += 1
+        self.queue = [waiting for waiting in self.queue if waiting != number]
+
+    def end(self, attempt: Attempt, outcome: Outcome | None) -> None:
+        """None: the attempt never began."""
+        self.in_flight -= 1
+        if outcome is None or outcome is Outcome.CLAIM_LOST:
+            return
+        self.durations_s.append(round(float(attempt.journal.fact("duration_s") or 0)))
+        if outcome is Outcome.DONE:
+            self.done += 1
+            self.completed.append(attempt.issue.number)
+        elif attempt.journal.fact("parked"):
+            self.blocked += 1
+        else:
+            self.failed += 1
+
+    def totals(self) -> dict[str, int]:
+        """The `totals` of the payloads."""
+        return {
+            "total": self.total,
+            "done": self.done,
+            "failed": self.failed,
+            "blocked": self.blocked,
+            "queued": len(self.queue),
+            "in_flight": self.in_flight,
+        }

@@ -1,0 +1,182 @@
+"""`afk run`: drain the queue, or show beforehand what that would do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from afk.attempt.progress import Log
+from afk.attempt.session import Project
+from afk.domain.issue import Filter, FilterKind
+from afk.domain.queue import QueueItem, QueueState, base_directive, require_selection
+from afk.errors import ConfigError, InvalidInput
+from afk.supervisor.drain import Options, Report, drain
+from afk.supervisor.queueing import Queue
+from afk.surfaces.commands.opening import open_project, rfc3339
+from afk.surfaces.context import Arguments, CommandContext, Result
+
+__all__ = ["run", "run_text"]
+
+PLAN_SCHEMA = "afk.run.plan.v1"
+
+
+def run(context: CommandContext, arguments: Arguments) -> Result:
+    """Exit 1 for stranded work (and parked issues under `--strict`), 75 when the runner is exhausted."""
+    project = open_project(context)
+    options = _options(project, arguments)
+    if arguments.flag("dry_run"):
+        return _plan(project, options)
+    report = drain(project, options, emit=_emitter(context), say=lambda line: _say(context, line))
+    return Result(_payload(project, report), exit_code=report.exit_code(strict=options.strict), schema="afk.run.v1")
+
+
+def _options(project: Project, arguments: Arguments) -> Options:
+    runner = arguments.text_or_none("runner")
+    if runner is not None:
+        _require_runner(project, runner)
+    return Options(
+        filter=_filter(arguments),
+        cap=1 if arguments.flag("once") else arguments.number_or_none("n"),
+        base=arguments.text_or_none("base"),
+        runner=runner,
+        request=arguments.text_or_none("request") or "",
+        strict=arguments.flag("strict"),
+    )
+
+
+def _require_runner(project: Project, runner: str) -> None:
+    try:
+        project.config.runner_config(runner)
+    except KeyError:
+        known = ", ".join(sorted(project.config.agents))
+        raise ConfigError(f"--runner names no runner of the configuration; known are: {known}") from None
+
+
+def _filter(arguments: Arguments) -> Filter:
+    if numbers := arguments.numbers("issues"):
+        return Filter(FilterKind.ISSUES, numbers)
+    parent = arguments.number_or_none("prd")
+    return Filter() if parent is None else Filter(FilterKind.PRD, (parent,))
+
+
+def _emitter(context: CommandContext) -> Any:
+    """Transition lines under `--json` and when stdout is no terminal; a person at a terminal gets sentences."""
+    if context.machine or not context.stdout_is_terminal:
+        return lambda payload: context.emitter.progress(payload, always=True)
+    return lambda payload: _say(context, _sentence(payload))
+
+
+def _sentence(payload: Mapping[str, Any]) -> str:
+    outcome = f" ({payload['outcome']})" if payload["outcome"] else ""
+    return f"#{payload['issue_number']} {payload['to']}{outcome}"
+
+
+def _say(context: CommandContext, line: str) -> None:
+    context.emitter.say(f"afk: {line}")
+
+
+def _payload(project: Project, report: Report) -> dict[str, object]:
+    return {
+        "session_id": report.session_id,
+        "stopped_by": report.stopped_by,
+        "totals": report.tally.totals(),
+        "attempts": [
+            {
+                "attempt_id": ended.attempt_id,
+                "issue_number": ended.issue_number,
+                "outcome": str(ended.outcome),
+                "merge_sha": ended.merge_sha,
+            }
+            for ended in report.ended
+        ],
+        "waiting": [
+            {
+                "issue_number": waiting.issue_number,
+                "code": waiting.code,
+                "until_rfc3339": rfc3339(waiting.until) if waiting.until else None,
+            }
+            for waiting in report.waiting
+        ],
+        "stranded": [{"issue_number": item.issue_number, "branch": item.branch} for item in report.stranded],
+    }
+
+
+# ── Dry run ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _plan(project: Project, options: Options) -> Result:
+    """Nothing is written, claimed or started; the remote is asked for claims and branches, the tracker for issues."""
+    problems = [str(problem) for problem in project.loaded.unsupported()]
+    queue = Queue(project, Log(project.tmp / "supervisor.log.toonl", project))
+    items = queue.look(options.filter, project.config.label, acting=False)
+    if options.filter.kind is FilterKind.ISSUES:
+        require_selection(items, options.filter.numbers)
+    ready = [item for item in items if item.state is QueueState.READY]
+    runner = options.runner or project.config.runner
+    payload: dict[str, object] = {
+        "runner": runner,
+        "argv": list(project.config.runner_config(runner).argv),
+        "landing_mode": project.config.landing.mode,
+        "setup": list(project.config.setup),
+        "checks": [check.name for check in project.config.validation.checks],
+        "would_pick": [_planned(project, item, options) for item in ready[: options.cap]],
+        "waiting": [
+            {"issue_number": item.issue.number, "title": item.issue.title, "state": str(item.state), "why": _why(item)}
+            for item in items
+            if item not in ready
+        ],
+        "problems": [*problems, *project.tracker.problems(), *_validation_gap(project)],
+    }
+    return Result(payload, schema=PLAN_SCHEMA, text=_plan_text(project, payload))
+
+
+def _planned(project: Project, item: QueueItem, options: Options) -> dict[str, object]:
+    try:
+        base = options.base or base_directive(item.issue.body) or project.default_base
+    except InvalidInput as error:
+        base = error.message
+    return {"issue_number": item.issue.number, "title": item.issue.title, "base": base}
+
+
+def _why(item: QueueItem) -> str:
+    return "; ".join(reason.message for reason in item.reasons)
+
+
+def _validation_gap(project: Project) -> list[str]:
+    config = project.config.validation
+    if config.checks or config.allow_unvalidated:
+        return []
+    return ["no check is configured: nothing will land until `afk.validation.checks` names one"]
+
+
+def _plan_text(project: Project, payload: Mapping[str, Any]) -> str:
+    lines = [f"afk run would use the runner `{payload['runner']}`: {json.dumps(payload['argv'])}"]
+    lines.append(f"checks: {', '.join(payload['checks']) or 'none'}")
+    lines += [
+        f"  #{item['issue_number']} {item['title']}  -> lands on {item['base']}" for item in payload["would_pick"]
+    ] or ["  nothing is ready"]
+    if payload["waiting"]:
+        lines.append("not picked:")
+        lines += [f"  #{item['issue_number']} {item['title']}: {item['why']}" for item in payload["waiting"]]
+    lines += [f"problem: {problem}" for problem in payload["problems"]]
+    return "\n".join([*lines, "nothing was touched"]) + "\n"
+
+
+# ── Text ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def run_text(payload: Mapping[str, Any]) -> str:
+    """What people read at the end of a run."""
+    totals = payload["totals"]
+    counts = f"{totals['done']} landed, {totals['blocked']} parked, {totals['failed']} to be tried again"
+    lines = [f"{payload['stopped_by']}: {counts}"]
+    for item in payload["attempts"]:
+        merged = f" as {item['merge_sha'][:12]}" if item["merge_sha"] else ""
+        lines.append(f"  #{item['issue_number']} {item['outcome']}{merged}  ({item['attempt_id']})")
+    for item in payload["waiting"]:
+        until = f" until {item['until_rfc3339']}" if item["until_rfc3339"] else ""
+        lines.append(f"  #{item['issue_number']} waits: {item['code']}{until}")
+    for item in payload["stranded"]:
+        lines.append(f"  #{item['issue_number']} is not told to its end yet ({item['branch']}); next: afk run")
+    return "\n".join(lines) + "\n"
