@@ -9,6 +9,7 @@ from pathlib import Path
 
 import gitkit
 import pytest
+from drainkit import Place
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -54,3 +55,11 @@ def git_daemon(origin: Path) -> Iterator[str]:
     """The git:// address of `origin`, served with pushing allowed on loopback."""
     with gitkit.daemon(origin.parent) as base:
         yield f"{base}/{origin.name}"
+
+
+@pytest.fixture
+def place(origin: Path, clone: Path) -> Place:
+    """A project to drain, configured for an agent that does what each issue asks for."""
+    made = Place(origin, clone)
+    made.configure()
+    return made

@@ -1,0 +1,71 @@
+"""Killed with -9 right before and right after every step of the journal: the next run puts everything right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import gitkit
+import pytest
+from drainkit import Place, ended, status_of
+
+PROGRAM = str(Path(__file__).parents[1] / "crash_run.py")
+
+STEPS_OF_DONE = (
+    *("opened", "claimed", "confirmed", "labelled", "branched", "published", "prepared", "handed", "run-started:1"),
+    *("run-ended:1", "settled", "validated:1", "admitted:1", "merged:1", "landed", "announced", "ended", "saved"),
+    *("written", "posted", "shelved", "releasing", "released", "recorded", "cleared"),
+)
+STEPS_OF_BLOCKED = ("ended", "saved", "written", "posted", "shelved", "releasing", "released", "recorded", "cleared")
+MOMENTS = [(moment, step) for step in STEPS_OF_DONE for moment in ("before", "after")]
+
+
+def test_the_matrix_names_every_step_that_a_done_attempt_takes(place: Place, tmp_path: Path) -> None:
+    """A step that is added to the pipeline and not to the matrix fails here."""
+    place.file(7, body="agent: done\n")
+    ended(place.start("note", str(tmp_path / "moments"), program=[PROGRAM]))
+    assert (tmp_path / "moments").read_text().splitlines() == [f"{moment} {step}" for moment, step in MOMENTS]
+
+
+@pytest.mark.parametrize(("moment", "step"), MOMENTS)
+def test_a_done_attempt_survives_a_death(place: Place, moment: str, step: str) -> None:
+    """R60, R68, R86: one envelope, one merge, no commit lost, nothing left over, wherever the owner died."""
+    place.file(7, "Say hello", "agent: done\n")
+    died = ended(place.start(moment, step, program=[PROGRAM]))
+    assert died.code == -9, died.stderr
+
+    ran = place.run()
+
+    assert ran.code == 0, ran.stderr
+    assert place.issue(7)["state"] == "closed"
+    assert place.labels(7) == set()
+    assert [status_of(envelope) for envelope in place.envelopes(7)] == ["done"]
+    assert place.landed() == ["merge: #7 Say hello"]
+    assert place.on_trunk("work-7.txt") == "the work"
+    _nothing_is_left(place)
+    assert [row["outcome"] for row in place.history()] == ["done"]
+
+
+@pytest.mark.parametrize("step", STEPS_OF_BLOCKED)
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_parked_attempt_survives_a_death(place: Place, moment: str, step: str) -> None:
+    place.file(7, "Say hello", "agent: blocked\n")
+    died = ended(place.start(moment, step, program=[PROGRAM]))
+    assert died.code == -9, died.stderr
+
+    ran = place.run()
+
+    assert ran.code == 0, ran.stderr
+    assert place.labels(7) == {"ready-for-human", "blocked:spec"}
+    assert [status_of(envelope) for envelope in place.envelopes(7)] == ["blocked"]
+    assert place.landed() == []
+    assert place.claims() == {}
+    assert len(place.live_branches()) == 1
+    assert [row["outcome"] for row in place.history()] == ["blocked"]
+
+
+def _nothing_is_left(place: Place) -> None:
+    assert place.claims() == {}
+    assert place.live_branches() == {}
+    assert place.worktrees() == []
+    assert gitkit.refs(place.clone, "refs/heads/afk/", "refs/afk/") == {}
+    assert not (place.clone / ".red/tmp/supervisor.json").exists()
