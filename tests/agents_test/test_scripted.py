@@ -103,15 +103,21 @@ def test_work_left_lying_is_committed_when_asked(project: Ground) -> None:
     assert project.facts().complete
 
 
-@pytest.mark.parametrize(
-    "directive", ["land ../../x", "land nothing", "guarded ../handoff.md", "guarded /etc/passwd", "guarded .git", "fly"]
-)
+@pytest.mark.parametrize("directive", ["land ../../x", "land nothing", "guarded .git", "guarded nowhere.txt", "fly"])
 def test_what_it_cannot_do_it_says(project: Ground, directive: str) -> None:
-    """S28: a path from an issue leads nowhere outside the worktree."""
     assert act(project, directive).evidence.sentinel == "BLOCKED"
     assert project.facts().commits_ahead == 0
     assert project.facts().dirty == ()
-    assert "changed by an agent" not in project.handoff.read_text()
+
+
+@pytest.mark.parametrize("absolute", [False, True])
+def test_a_path_from_an_issue_leads_nowhere_outside_the_worktree(project: Ground, absolute: bool) -> None:
+    """S28"""
+    outside = project.handoff.with_name("outside.txt")
+    outside.write_text("untouched\n")
+    ran = act(project, f"guarded {outside if absolute else '../outside.txt'}")
+    assert ran.evidence.sentinel == "BLOCKED"
+    assert outside.read_text() == "untouched\n"
 
 
 def test_it_needs_nothing_but_the_standard_library() -> None:
