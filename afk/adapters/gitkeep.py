@@ -54,12 +54,19 @@ def save_patch(worktree: Path, path: Path) -> bool:
     if not dirty_paths(worktree):
         return False
     target = path.absolute()
-    with _index_copy(worktree, target.with_name(f".{target.name}.index")) as index:
-        env = {"GIT_INDEX_FILE": str(index)}
-        run(worktree, "add", "--all", "--", ":/", env=env)
-        options = ("-p", "--cached", "--binary", "--full-index", "--no-ext-diff", "--no-textconv", "--no-renames")
-        run(worktree, "diff-index", *options, f"--output={target}", _head_or_nothing(worktree), env=env)
+    try:
+        with disk_errors(target), _index_copy(worktree, target.with_name(f".{target.name}.index")) as index:
+            env = {"GIT_INDEX_FILE": str(index)}
+            run(worktree, "add", "--all", "--", ":/", env=env)
+            # Not `--output=FILE`: git does not notice there that the disk is full, and ends well with half a patch.
+            run(worktree, "diff-index", *_PATCH, _head_or_nothing(worktree), env=env, output=target)
+    except BaseException:
+        target.unlink(missing_ok=True)
+        raise
     return True
+
+
+_PATCH = ("-p", "--cached", "--binary", "--full-index", "--no-ext-diff", "--no-textconv", "--no-renames")
 
 
 @contextmanager
@@ -68,8 +75,7 @@ def _index_copy(worktree: Path, copy: Path) -> Iterator[Path]:
     index = Path(run(worktree, "rev-parse", "--path-format=absolute", "--git-path", "index").stdout[:-1])
     try:
         if index.exists():
-            with disk_errors(copy):
-                shutil.copyfile(index, copy)
+            shutil.copyfile(index, copy)
         yield copy
     finally:
         copy.unlink(missing_ok=True)

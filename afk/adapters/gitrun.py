@@ -11,6 +11,7 @@ import re
 import select
 import signal
 import subprocess
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -66,6 +67,12 @@ _UNATTENDED = {
 }
 
 
+# `git worktree add` and `remove` fill and empty their directory file by file; every git that looks at all worktrees in
+# between (list, fetch, branch …) dies of what it does not find. It has done nothing yet, and soon all is well.
+HALF_MADE = re.compile(r"failed to read '?.*\bworktrees/.*/(commondir|locked|gitdir)\b")
+_HALF_MADE_PAUSES_S = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, None)
+
+
 @dataclass(frozen=True, slots=True)
 class GitResult:
     """`stdout` keeps bytes that are no UTF-8 as surrogates, so that a path survives; `stderr` is for people only."""
@@ -91,16 +98,25 @@ def run(
     repo: Path,
     *args: str,
     input: bytes | None = None,
+    output: Path | None = None,
     timeout_s: float = 60.0,
     env: Mapping[str, str] | None = None,
     check: bool = True,
+    again: bool = True,
 ) -> GitResult:
     """Run git in the directory `repo` and wait; after `timeout_s` its whole process group is killed.
 
     `check=False` returns whatever exit status there is. `env` is added last and may hold GIT_INDEX_FILE and the like.
+    `output` takes what git prints instead of the result, without limit; after an error it is worth nothing.
+    `again` False is for what must not be repeated when it stumbled over a worktree that another git was just making.
     Raises `GitError` with git's words, `NotARepository`, `DiskFull`, `GitTimeout`.
     """
-    result = _execute(repo, args, input, timeout_s, environment(env))
+    full_env = environment(env)
+    for pause_s in _HALF_MADE_PAUSES_S if again else (None,):
+        result = _execute(repo, args, input=input, output=output, timeout_s=timeout_s, env=full_env)
+        if pause_s is None or not HALF_MADE.search(result.stderr):
+            break
+        time.sleep(pause_s)
     if check and result.returncode != 0:
         raise failure(repo, args, result)
     return result
@@ -136,12 +152,18 @@ def _ssh(repo: Path) -> dict[str, str]:
 
 
 def _execute(
-    repo: Path, args: Sequence[str], input: bytes | None, timeout_s: float, env: Mapping[str, str]
+    repo: Path,
+    args: Sequence[str],
+    *,
+    input: bytes | None,
+    output: Path | None,
+    timeout_s: float,
+    env: Mapping[str, str],
 ) -> GitResult:
     settings = [word for setting in _SETTINGS for word in ("-c", setting)]
     argv = ["git", *settings, "--no-pager", *args]
     # Files, not pipes: what git leaves behind (an ssh master, a credential daemon) may hold a pipe open for ever (R27).
-    with _scratch() as out, _scratch() as err, _stdin(input) as stdin:
+    with output.open("wb") if output else _scratch() as out, _scratch() as err, _stdin(input) as stdin:
         try:
             process = subprocess.Popen(
                 argv, cwd=repo, env=env, stdin=stdin, stdout=out, stderr=err, start_new_session=True
@@ -152,7 +174,7 @@ def _execute(
             raise GitTimeout(
                 f"git {_verb(args)} in {repo} did not end within {timeout_s:g} s", hint=f"git -C {repo} status"
             )
-        stdout, stderr = _read_start(out, args), _read_end(err)
+        stdout, stderr = b"" if output else _read_start(out, args), _read_end(err)
     return GitResult(process.returncode, stdout.decode("utf-8", "surrogateescape"), stderr.decode("utf-8", "replace"))
 
 
@@ -258,7 +280,10 @@ def committer(repo: Path) -> dict[str, str]:
 
 # ── What went wrong ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-_DISK_FULL = re.compile(r"^(?!remote:).*(No space left on device|Disk quota exceeded)", re.MULTILINE)
+# Of a write to a file that failed at the end git remembers no more than that it did.
+_DISK_FULL = re.compile(
+    r"^(?!remote:).*(No space left on device|Disk quota exceeded|write failure on standard output)", re.MULTILINE
+)
 _NO_REPOSITORY = re.compile(r"not a git repository|must be run in a work tree")
 
 # The first that matches decides. Denied stands before missing and unreachable, because ssh and http servers add

@@ -361,6 +361,25 @@ def test_a_remote_that_never_stops_talking_costs_bounded_memory(clone: Path) -> 
     assert caught.value.message.endswith("the end")
 
 
+def test_a_worktree_that_another_git_is_just_making_is_waited_for(clone: Path) -> None:
+    """Every git that looks at all worktrees dies of one whose files are not all there yet."""
+    half = clone / ".git" / "worktrees" / "half made"
+    half.mkdir(parents=True)
+    (half / "gitdir").write_text("/nowhere/.git\n")
+    (half / "commondir").touch()
+    with pytest.raises(GitError, match="commondir"):
+        git.run(clone, "worktree", "list", again=False)
+    script = (
+        "import sys; from pathlib import Path; from afk.adapters import git; print('ready', flush=True)\n"
+        "print(len(git.worktree_list(Path(sys.argv[1]))))"
+    )
+    looking = gitkit.python(script, str(clone))
+    assert looking.stdout is not None
+    assert looking.stdout.readline() == "ready\n"
+    (half / "commondir").write_text("../..\n")
+    assert looking.communicate()[0] == "2\n"
+
+
 # ── Light commands stay light ───────────────────────────────────────────────────────────────────────────────────────
 
 
