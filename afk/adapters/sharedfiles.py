@@ -154,7 +154,10 @@ def rewrite(path: Path, change: Callable[[File], bytes]) -> None:
         spares.append(path.with_name(f".{path.name}.{uuid4().hex}.tmp"))
         write_new(spares[-1], wanted, before.info.st_mode & 0o777)
         exchange(spares[-1], path)
-        sync(path.parent)
+        # Twice: at once, so that an older text stands here for an instant only; and later, for an editor that had the
+        # old file open and wrote into it after it came out.
+        if read(spares[-1]).data == expected:
+            sync(path.parent)
         if read(spares[-1]).data == expected:
             _remove(spares)
             if failure is not None:

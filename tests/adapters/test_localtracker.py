@@ -492,7 +492,7 @@ class Labeller:
         self._tracker = tracker
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run)
-        self.rounds = threading.Semaphore(0)
+        self._rounds = threading.Semaphore(0)
         self.failure: Exception | None = None
 
     def _run(self) -> None:
@@ -500,10 +500,17 @@ class Labeller:
             while not self._stop.is_set():
                 self._tracker.edit_labels(7, add=["running"], remove=["ready-for-agent"])
                 self._tracker.edit_labels(7, add=["ready-for-agent"], remove=["running"])
-                self.rounds.release()
+                self._rounds.release()
         except Exception as error:  # noqa: BLE001 - handed to the test
             self.failure = error
-            self.rounds.release(1000)
+            self._rounds.release(1000)
+
+    def wait_rounds(self, many: int) -> None:
+        """Until so many rounds have ended from now on, the one under way included; or until one failed."""
+        while self._rounds.acquire(blocking=False):
+            pass
+        for _ in range(many):
+            assert self.failure or self._rounds.acquire(timeout=30)
 
     def __enter__(self) -> Labeller:
         self._thread.start()
@@ -551,8 +558,7 @@ def save_and_look(root: Path, tracker: LocalTracker, save: Callable[[Path, str],
         for index in range(40):
             text = f"---\ntitle: Save {index}\nlabels: [ready-for-agent, mine]\n---\n\n{'word ' * 50}\n{index}\n"
             save(path, text)
-            for _ in range(2):
-                assert labeller.rounds.acquire(timeout=30)
+            labeller.wait_rounds(2)
             issue = tracker.issue(7)
             assert (issue.title, issue.body.splitlines()[-1]) == (f"Save {index}", str(index))
             assert issue.has_label("mine")
@@ -565,10 +571,9 @@ def test_a_save_that_is_broken_is_left_as_the_person_left_it(root: Path, tracker
     path = write(root, 7)
     broken = "---\ntitle: Fix: this\n---\nprecious\n"
     with pytest.raises(IssueUnreadable), Labeller(tracker) as labeller:
-        assert labeller.rounds.acquire(timeout=30)
+        labeller.wait_rounds(1)
         save_by_rename(path, broken)
-        for _ in range(3):  # an edit that was under way, then one that meets the broken file
-            assert labeller.rounds.acquire(timeout=30)
+        labeller.wait_rounds(3)  # the one under way, then one that meets the broken file
 
     assert path.read_text() == broken
     assert sorted(entry.name for entry in path.parent.iterdir()) == ["issue.md"]
