@@ -20,7 +20,7 @@ from afk.attempt.livepush import LivePush
 from afk.attempt.session import Attempt
 from afk.config import Config
 from afk.domain.outcome import EndedBy, GitFacts, RunEvidence, RunPurpose
-from afk.domain.sentinel import Sentinel, SentinelReader
+from afk.domain.sentinel import Sentinel, SentinelReader, is_sentinel_line
 from afk.domain.stage import StageMemory, advance
 from afk.ports import Agent, EventKind, RunContext
 
@@ -159,9 +159,9 @@ class _Reader:
                 self._attempt.progress.last_line(event.text)
 
     def _hear(self, text: str) -> Sentinel | None:
-        before = self._sentinel.sentinel
-        after = self._sentinel.feed(text)
-        return after if after != before else None
+        """The sentinel that this text says, also one that repeats an earlier one: it shows that the agent went on."""
+        before, after = self._sentinel.sentinel, self._sentinel.feed(text)
+        return after if after != before or any(map(is_sentinel_line, text.split("\n"))) else None
 
 
 @dataclass
