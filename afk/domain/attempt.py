@@ -1,4 +1,10 @@
-"""An attempt's identity and the names it gives: worker id, attempt id, branch, directory, slug."""
+"""An attempt's identity and the names it gives: worker id, attempt id, branch, directory, slug.
+
+The numbers are the identity (S17, S18); the slug is for people alone. Every name is ASCII and short enough for any file
+system, whatever the issue is called (R10), and names that others made are read or refused, never cut.
+
+Source: AFK wire formats, Layout.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +16,16 @@ from dataclasses import dataclass
 
 __all__ = ["AttemptId", "branch_name", "draw_worker_id", "parse_branch", "slugify"]
 
-WORKER_ID = re.compile(r"w[A-Z0-9]{4}\Z")
-_ATTEMPT_ID = re.compile(r"(w[A-Z0-9]{4})-([1-9][0-9]*)-a([1-9][0-9]*)\Z")
-_DIRECTORY = re.compile(r"([1-9][0-9]*)-a([1-9][0-9]*)\Z")
-_BRANCH = re.compile(r"afk/(w[A-Z0-9]{4})/([1-9][0-9]*)-([a-z0-9-]+)\Z")
-SLUG_MAX = 40
+_WORKER = r"w[A-Z0-9]{4}"
+_NUMBER = r"[1-9][0-9]{0,17}"  # anybody can push a name; Python refuses to read a number of thousands of digits
+_ATTEMPT_ID = re.compile(rf"({_WORKER})-({_NUMBER})-a({_NUMBER})")
+_BRANCH = re.compile(rf"afk/({_WORKER})/({_NUMBER})-[a-z0-9-]+")
+_SLUG_MAX = 40
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptId:
-    """One worker's try at one issue; written `wZ2R4-142-a1` everywhere. Source: spec/wire-formats.md 3."""
+    """One worker's try at one issue; written `wZ2R4-142-a1` everywhere. `n` counts the tries at the issue, from 1."""
 
     worker: str
     issue: int
@@ -36,26 +42,29 @@ class AttemptId:
     @classmethod
     def parse(cls, text: str) -> AttemptId | None:
         """None when the text is no attempt id."""
-        match = _ATTEMPT_ID.match(text)
+        match = _ATTEMPT_ID.fullmatch(text)
         return cls(match[1], int(match[2]), int(match[3])) if match else None
 
     @classmethod
     def of_directory(cls, worker: str, directory: str) -> AttemptId | None:
         """None when either name is not one that `afk` gives."""
-        match = _DIRECTORY.match(directory)
-        return cls(worker, int(match[1]), int(match[2])) if match and WORKER_ID.match(worker) else None
+        found = cls.parse(f"{worker}-{directory}")
+        return found if found is not None and found.worker == worker else None
 
 
 def draw_worker_id(source: random.Random | None = None) -> str:
-    """`w` and four of `A-Z0-9`; the caller checks that it is not in use."""
+    """`w` and four of `A-Z0-9`; the caller checks that it is not in use. Without `source`, the system's randomness."""
     alphabet = string.ascii_uppercase + string.digits
     return "w" + "".join((source or random.SystemRandom()).choices(alphabet, k=4))
 
 
 def slugify(title: str) -> str:
-    """At most 40 characters of `[a-z0-9-]`; `issue` when nothing of the title survives. Never an identity (R11)."""
+    """At most 40 characters of `[a-z0-9-]`, no dash at either end; `issue` when nothing of the title survives (R11).
+
+    Accents are dropped from their letters, letters that ASCII has no form of are left out: `Über 日本` is `uber`.
+    """
     folded = unicodedata.normalize("NFKD", title).encode("ascii", "ignore").decode("ascii").lower()
-    return re.sub(r"[^a-z0-9]+", "-", folded).strip("-")[:SLUG_MAX].strip("-") or "issue"
+    return re.sub(r"[^a-z0-9]+", "-", folded)[:_SLUG_MAX].strip("-") or "issue"
 
 
 def branch_name(worker: str, issue: int, title: str) -> str:
@@ -64,6 +73,6 @@ def branch_name(worker: str, issue: int, title: str) -> str:
 
 
 def parse_branch(branch: str) -> tuple[str, int] | None:
-    """Worker id and issue number of a live branch; None for any other branch."""
-    match = _BRANCH.match(branch)
+    """Worker id and issue number of a live branch, whatever its slug; None for any other branch."""
+    match = _BRANCH.fullmatch(branch)
     return (match[1], int(match[2])) if match else None
