@@ -6,16 +6,29 @@ Source: AFK claims, schema `afk.claim.v1`.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias, get_args
 
-__all__ = ["SCHEMA", "ClaimRecord"]
+__all__ = ["SCHEMA", "ClaimRecord", "ClaimState"]
 
-SCHEMA = "afk.claim.v1"
+SCHEMA: Final = "afk.claim.v1"
+
+ClaimState: TypeAlias = Literal["working", "waiting"]
+"""`waiting`: a pull request is open and waits for people; such a claim is not taken over for its age."""
+
+_NONCE = re.compile("[0-9a-f]{32}")
+_COUNT_MAX = 2**53  # what every reader of JSON holds exactly; a lease is compared with and divided as a float
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimRecord:
-    """`nonce` (32 hex digits) is the attempt's for good; `seq` rises with each push; `state`: `working`, `waiting`."""
+    """One push of a claim.
+
+    `nonce` (32 hex digits) is the attempt's for good and alone says whose claim it is; `seq` counts its pushes, from 0.
+    `worker`, `host` and `attempt` are for people, and whatever their writer made them. `lease_s` is in whole seconds:
+    unchanged for longer, the claim may be taken over.
+    """
 
     nonce: str
     seq: int
@@ -23,7 +36,7 @@ class ClaimRecord:
     host: str
     attempt: str
     lease_s: int
-    state: str = "working"
+    state: ClaimState = "working"
 
     def message(self) -> str:
         """The line itself, ASCII, without a line break; key order is part of the format."""
@@ -41,17 +54,27 @@ class ClaimRecord:
 
     @classmethod
     def parse(cls, text: str) -> ClaimRecord | None:
-        """None for whatever is no claim of this schema; anybody can push a ref, so nothing is assumed."""
+        """None for whatever is no claim of this schema; anybody can push a ref, so nothing is assumed.
+
+        Keys of a later version are passed over.
+        """
         try:
             record = json.loads(text)
         except (ValueError, RecursionError):
             return None
-        if not isinstance(record, dict) or record.get("schema") != SCHEMA:
-            return None
-        words = [record.get(name) for name in ("nonce", "worker", "host", "attempt", "state")]
-        numbers = [record.get(name) for name in ("seq", "lease_s")]
-        if not all(isinstance(word, str) for word in words) or not all(type(number) is int for number in numbers):
-            return None
-        if record["state"] not in ("working", "waiting") or record["lease_s"] <= 0 or record["seq"] < 0:
+        if not isinstance(record, dict) or record.get("schema") != SCHEMA or not _is_complete(record):
             return None
         return cls(**{name: record[name] for name in cls.__slots__})
+
+
+def _is_complete(record: dict[str, Any]) -> bool:
+    words = [record.get(name) for name in ("nonce", "worker", "host", "attempt")]
+    if not all(isinstance(word, str) for word in words) or not _NONCE.fullmatch(record["nonce"]):
+        return False
+    if not _is_count(record.get("seq"), least=0) or not _is_count(record.get("lease_s"), least=1):
+        return False
+    return record.get("state") in get_args(ClaimState)
+
+
+def _is_count(value: object, *, least: int) -> bool:
+    return type(value) is int and least <= value <= _COUNT_MAX
