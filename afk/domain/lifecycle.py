@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
-__all__ = ["HOOK_LINE_MAX", "POLICY", "HookPoint", "HookRun", "PointPolicy", "hook_line"]
+__all__ = ["HOOK_LINE_MAX", "POLICY", "HookPoint", "HookRun", "PointPolicy", "hook_line", "hook_text"]
 
 HOOK_LINE_MAX = 300
 
@@ -70,13 +70,19 @@ class HookRun:
 
 
 def hook_line(run: HookRun) -> str:
+    """What the issue shows of a run: see `hook_text`."""
+    return hook_text(run.lifecycle, run.command, run.exit_code)
+
+
+def hook_text(lifecycle: str, command: str, exit_code: int) -> str:
     """`<lifecycle_name> <command> exit=<rc>` on one physical line of at most 300 characters.
 
     White space is folded; a long command is cut with `…`, the name and the exit code never.
 
     Source: AFK wire formats, user-hook executions section.
     """
-    folded = " ".join(run.command.split())
-    room = HOOK_LINE_MAX - len(f"{run.lifecycle}  exit={run.exit_code}")
-    command = folded if len(folded) <= room else folded[: room - 1].rstrip() + "…"
-    return " ".join(part for part in (run.lifecycle, command, f"exit={run.exit_code}") if part)
+    folded = " ".join(command.split())
+    room = HOOK_LINE_MAX - len(f"{lifecycle}  exit={exit_code}")
+    if len(folded) > room:
+        folded = folded[: room - 1].rstrip() + "…"
+    return " ".join(part for part in (lifecycle, folded, f"exit={exit_code}") if part)
