@@ -130,7 +130,29 @@ class Place:
     def run(self, *arguments: str) -> Ran:
         return self.afk("run", *arguments)
 
+    def push(self, message: str, files: Mapping[str, str | bytes]) -> str:
+        """Somebody else's commit lands on the trunk; returns its sha."""
+        other = self.origin.parent / "other"
+        if not other.exists():
+            gitkit.clone(gitkit.url(self.origin), other)
+        gitkit.git(other, "pull", "-q", "--ff-only")
+        sha = gitkit.commit(other, message, files)
+        gitkit.git(other, "push", "-q", "origin", "HEAD")
+        return sha
+
     # ── Looking ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def checkout(self) -> dict[str, tuple[int, bytes]]:
+        """Mode and bytes of everything that is the person's: the working tree, and git's files but for new objects.
+
+        `.red/` is ours, and so are branches below `afk/` with their worktrees.
+        """
+        ours = (".red/", ".git/objects/", ".git/worktrees/", ".git/refs/heads/afk/", ".git/logs/refs/heads/afk/")
+        return {
+            name: ((self.clone / name).lstat().st_mode, data)
+            for name, data in gitkit.contents(self.clone).items()
+            if not name.startswith(ours)
+        }
 
     def issue(self, number: int) -> dict[str, Any]:
         text = (self.clone / f".red/issues/{number}/issue.md").read_text(encoding="utf-8")
