@@ -1,26 +1,30 @@
-"""`afk.state.json`: one snapshot of what a worker does now, for any reader.
+"""`afk.state.json`: one snapshot of what a worker does now, for any reader. Nothing is resumed from it.
 
-Source: AFK wire formats, State File (version 1). Unknown fields are kept and written back; missing ones default.
+Unknown fields are kept, at every level, and written back after the known ones; missing ones default, and so does a
+section that is null. Paths are relative to the checkout, times are RFC 3339 with offset.
+
+Source: AFK wire formats, State File (version 1).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, TypeVar
+from typing import Any, NoReturn
 
 __all__ = ["Current", "EnvelopeState", "FilterState", "State", "StateFileError", "dump", "load"]
 
-T = TypeVar("T", "State", "Current", "FilterState", "EnvelopeState")
-
 
 class StateFileError(ValueError):
-    """The text is no state file: broken JSON, or a field of a type that no version writes."""
+    """The text is no state file: broken JSON, or a field of a type that no version writes; the message says where."""
 
 
 @dataclass(frozen=True, slots=True)
 class FilterState:
+    """What the run may work on: `kind` is `prd`, `issues` or `all`; `value` is None for `all`, else the number or
+    several, comma-joined."""
+
     kind: str = "all"
     value: str | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
@@ -28,13 +32,16 @@ class FilterState:
 
 @dataclass(frozen=True, slots=True)
 class EnvelopeState:
+    """`posted`: the issue's thread has the record, so that the local copy need not be kept for long."""
+
     posted: bool = False
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Current:
-    """The issue at hand; paths are relative to the checkout, `retries` counts requeues so far."""
+    """The issue at hand. `retries` counts requeues so far; the two `heartbeat` fields are for readers of old files, and
+    always None."""
 
     number: int = 0
     title: str = ""
@@ -53,7 +60,11 @@ class Current:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """`pid_start_time` is field 22 of /proc/<pid>/stat; empty: only the pid can be compared. `current` None: idle."""
+    """`pid` is the supervisor's, `pid_start_time` field 22 of its `/proc/<pid>/stat`; empty: only the pid is known.
+
+    `total` to `durations_seconds` (whole seconds) speak of the whole run, all its workers; `failed` counts attempts
+    requeued or lost to infrastructure, `blocked` those parked. `current` None: nobody works on anything here.
+    """
 
     version: int = 1
     worker_id: str = ""
@@ -67,67 +78,73 @@ class State:
     done: int = 0
     failed: int = 0
     blocked: int = 0
-    completed: list[int] = field(default_factory=list)
-    queue: list[int] = field(default_factory=list)
+    completed: Sequence[int] = ()
+    queue: Sequence[int] = ()
     current: Current | None = None
-    durations_seconds: list[int] = field(default_factory=list)
+    durations_seconds: Sequence[int] = ()
     envelope: EnvelopeState = field(default_factory=EnvelopeState)
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 
+# ── Text and values ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+_SECTIONS: Mapping[str, type[Any]] = {"filter": FilterState, "current": Current, "envelope": EnvelopeState}
+_FITS: Mapping[str, Callable[[Any], bool]] = {
+    "int": lambda value: type(value) is int,
+    "bool": lambda value: type(value) is bool,
+    "str": lambda value: type(value) is str,
+    "int | None": lambda value: value is None or type(value) is int,
+    "str | None": lambda value: value is None or type(value) is str,
+    "Sequence[int]": lambda value: type(value) is list and all(type(item) is int for item in value),
+}
+
+
 def dump(state: State) -> str:
-    """The document, its keys in the documented order, unknown ones last; ends in LF."""
+    """The document in ASCII, its keys in the documented order, unknown ones last; ends in LF."""
     return json.dumps(_plain(state), indent=2) + "\n"
 
 
 def _plain(value: Any) -> Any:
-    if not isinstance(value, (State, Current, FilterState, EnvelopeState)):
+    if not isinstance(value, State | Current | FilterState | EnvelopeState):
         return value
-    known = {name.name: _plain(getattr(value, name.name)) for name in fields(value) if name.name != "extra"}
+    known = {name: _plain(getattr(value, name)) for name in _declared(type(value))}
     return known | {key: item for key, item in value.extra.items() if key not in known}
 
 
 def load(text: str) -> State:
-    """Raises `StateFileError`; the caller reports it and goes on."""
+    """The snapshot in a file's text. Raises: StateFileError, which the caller reports before it goes on."""
     try:
-        document = json.loads(text)
+        document = json.loads(text, parse_constant=_refuse)
     except (ValueError, RecursionError) as error:
-        raise StateFileError("not JSON") from error
+        raise StateFileError(f"not JSON: {error}") from error
+    state: State = _read(State, document, "the document")
+    return state
+
+
+def _refuse(word: str) -> NoReturn:
+    raise ValueError(f"{word} is no number")
+
+
+def _read(kind: type[Any], document: Any, at: str) -> Any:
     if not isinstance(document, dict):
-        raise StateFileError("not an object")
-    current = document.get("current")
-    return _read(
-        State,
-        document
-        | {
-            "filter": _read(FilterState, _mapping(document, "filter")),
-            "current": None if current is None else _read(Current, _mapping(document, "current")),
-            "envelope": _read(EnvelopeState, _mapping(document, "envelope")),
-        },
-    )
+        raise StateFileError(f"{at} is no object")
+    declared, known, extra = _declared(kind), {}, {}
+    for name, value in document.items():
+        if name not in declared:
+            extra[name] = value
+        elif value is not None or name not in _SECTIONS:
+            known[name] = _value(name, declared[name], value)
+    return kind(**known, extra=extra)
 
 
-def _mapping(document: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    value = document.get(key) or {}
-    if not isinstance(value, dict):
-        raise StateFileError(f"{key} is no object")
-    return value
+def _value(name: str, declared: str, value: Any) -> Any:
+    if name in _SECTIONS:
+        return _read(_SECTIONS[name], value, name)
+    if not _FITS[declared](value):
+        raise StateFileError(f"`{name}` is no {declared}")
+    return tuple(value) if isinstance(value, list) else value
 
 
-def _read(kind: type[T], document: Mapping[str, Any]) -> T:
-    """Known fields by name, checked against the type of their default; the rest is `extra`."""
-    blank = kind()
-    names = [name.name for name in fields(kind) if name.name != "extra"]
-    for name in names:
-        if name in document and not _fits(document[name], getattr(blank, name)):
-            raise StateFileError(f"{name} has a value of another type")
-    known = {name: document[name] for name in names if name in document}
-    return kind(**known, extra={key: value for key, value in document.items() if key not in names})
-
-
-def _fits(value: Any, default: Any) -> bool:
-    if default is None:
-        return True
-    if isinstance(default, bool) or isinstance(value, bool):
-        return isinstance(default, bool) and isinstance(value, bool)
-    return isinstance(value, type(default))
+def _declared(kind: type[Any]) -> dict[str, str]:
+    """The known fields in the order of the file, with their types as they are written above."""
+    return {each.name: str(each.type) for each in fields(kind) if each.name != "extra"}
