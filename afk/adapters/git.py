@@ -33,7 +33,7 @@ from afk.adapters.gitmerge import (
     unmerged_paths,
 )
 from afk.adapters.gitpush import FAST_FORWARD, PushReport, PushStatus, RefUpdate, push
-from afk.adapters.gitrun import GitResult, failure, identity, masked, run, run_remote
+from afk.adapters.gitrun import GitResult, committer, failure, identity, masked, run, run_remote
 from afk.errors import BaseMissing, EmptyRemote, GitError, GitTooOld, RemoteMissing
 
 __all__ = [
@@ -43,6 +43,7 @@ __all__ = [
     "DiffStat",
     "GitResult",
     "Merged",
+    "NewEntry",
     "PushReport",
     "PushStatus",
     "RefUpdate",
@@ -55,6 +56,7 @@ __all__ = [
     "commit_tree",
     "commits_ahead",
     "commits_with_trailer",
+    "committer",
     "common_dir",
     "create_branch",
     "current_branch",
@@ -76,6 +78,7 @@ __all__ = [
     "merge_base",
     "merge_into_worktree",
     "merge_tree",
+    "new_entries",
     "push",
     "push_url",
     "remote_url",
@@ -296,6 +299,26 @@ def touched_files(repo: Path, base: str, tip: str) -> list[str]:
 def _diff_tree(repo: Path, base: str, tip: str, *options: str) -> str:
     """The plumbing command: no setting of the person's changes what it prints."""
     return run(repo, "diff-tree", "-r", "--merge-base", *options, "--end-of-options", base, tip).stdout
+
+
+@dataclass(frozen=True, slots=True)
+class NewEntry:
+    """A path that a branch adds or changes: its file mode (`120000` is a link), its blob and how long that is."""
+
+    path: str
+    mode: str
+    sha: str
+    size_bytes: int
+
+
+def new_entries(repo: Path, base: str, tip: str) -> list[NewEntry]:
+    """What `tip` brings since it left `base`; deletions and submodules are left out."""
+    fields = _diff_tree(repo, base, tip, "--raw", "--no-renames", "--no-abbrev", "-z").split("\0")
+    found = [(path, meta.split()) for meta, path in zip(fields[::2], fields[1::2], strict=False)]
+    kept = [(path, meta[1], meta[3]) for path, meta in found if meta[1] not in ("000000", "160000")]
+    asked = "".join(f"{sha}\n" for _, _, sha in kept)
+    sizes = run(repo, "cat-file", "--batch-check=%(objectsize)", input=asked.encode()).stdout.split() if kept else []
+    return [NewEntry(path, mode, sha, int(size)) for (path, mode, sha), size in zip(kept, sizes, strict=True)]
 
 
 # ── Refs and objects ────────────────────────────────────────────────────────────────────────────────────────────────

@@ -23,7 +23,7 @@ from afk.domain.outcome import AttemptEnded, Outcome
 from afk.errors import GitError, LockHeld, RemoteUnreachable
 from afk.wire.safetext import title as safe_title
 
-__all__ = ["Landed", "build_merge", "lander", "push_merge", "reword", "was_landed"]
+__all__ = ["Landed", "build_merge", "lander", "push_merge", "reword", "signs", "was_landed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,18 +77,14 @@ def build_merge(attempt: Attempt, base_sha: str, head_sha: str, tree: str) -> st
         f"merge: #{issue.number} {safe_title(issue.title)}\n\n"
         f"Afk-Worker: {attempt.id.worker}\nAfk-Attempt: {attempt.id}\nRefs: #{issue.number}\n"
     )
-    return git.commit_tree(root, tree, [base_sha, head_sha], message, env=committer(attempt.project))
+    return git.commit_tree(
+        root, tree, [base_sha, head_sha], message, env=git.committer(root), sign=signs(attempt.project)
+    )
 
 
-def committer(project: Project) -> dict[str, str]:
-    """The person's own identity, and a neutral one where git has none to commit with."""
-    name, email = git.identity(project.root) or ("afk", "afk@localhost")
-    return {
-        "GIT_AUTHOR_NAME": name,
-        "GIT_AUTHOR_EMAIL": email,
-        "GIT_COMMITTER_NAME": name,
-        "GIT_COMMITTER_EMAIL": email,
-    }
+def signs(project: Project) -> bool:
+    """Whether our merges are signed: `afk.landing.sign: keep` does as the person's own configuration says (R18)."""
+    return project.config.landing.sign == "keep" and git.signs_commits(project.root)
 
 
 def push_merge(attempt: Attempt, base: str, base_sha: str, merge_sha: str) -> Landed:

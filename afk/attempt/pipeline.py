@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from afk.adapters import git
 from afk.adapters.claims import ClaimLost
 from afk.adapters.process import boot_id
-from afk.attempt import agentrun, briefing, landing, livepush, report, validation, workspace
+from afk.attempt import agentrun, briefing, guards, landing, livepush, report, validation, workspace
 from afk.attempt.journal import Step
 from afk.attempt.session import Attempt
 from afk.domain.lifecycle import HookPoint
@@ -352,7 +352,9 @@ def _integrate(attempt: Attempt, base_sha: str) -> None:
     if journal.count(Step.RUN_STARTED) == journal.count(Step.RUN_ENDED):  # else the resolving agent is still at it
         git.abort_merge(worktree)  # what a dead owner left half merged; nothing otherwise
         if not _contains(attempt, base_sha):
-            merged = git.merge_into_worktree(worktree, base_sha, f"merge: {journal.fact('base')} into the work")
+            merged = git.merge_into_worktree(
+                worktree, base_sha, f"merge: {journal.fact('base')} into the work", sign=landing.signs(attempt.project)
+            )
             if merged.conflicts:
                 _start_resolving(attempt, base_sha, merged.conflicts, merged.text)
     resolving = journal.fact("resolving")
@@ -422,11 +424,14 @@ def _validate(attempt: Attempt, base_sha: str, head: str) -> validation.Validati
 
 
 def _admit(attempt: Attempt, base_sha: str, head: str, tree: str) -> None:
-    """`pre_merge`: the person's last word on a tree, asked once for each."""
+    """What no branch may carry unasked, then `pre_merge`: the person's last word on a tree, asked once for each."""
     journal = attempt.journal
     k = journal.count(Step.ADMITTED)
     if k and journal.get(Step.ADMITTED, k).get("tree") == tree:
         return
+    refused = guards.refusal(attempt, base_sha, head)
+    if refused is not None:
+        raise AttemptEnded(Outcome.HOOK_ABORTED, refused, label="blocked:policy")
     stat = git.diffstat(attempt.worktree, base_sha, head)
     _fire(
         attempt,

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from afk.adapters import git, worktrees
+from afk.attempt.landing import signs
 from afk.attempt.session import Attempt
 from afk.domain.outcome import AttemptEnded, Outcome
 from afk.domain.queue import base_directive
@@ -98,7 +99,9 @@ def make_worktree(attempt: Attempt, start: str, base_sha: str) -> Sequence[str]:
         raise AttemptEnded(Outcome.INFRA, f"could not make the worktree: {error.message}") from error
     if git.is_ancestor(attempt.worktree, base_sha, start):
         return ()
-    merged = git.merge_into_worktree(attempt.worktree, base_sha, f"merge: {attempt.journal.fact('base')} into the work")
+    merged = git.merge_into_worktree(
+        attempt.worktree, base_sha, f"merge: {attempt.journal.fact('base')} into the work", sign=signs(attempt.project)
+    )
     return tuple(merged.conflicts)
 
 
