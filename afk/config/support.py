@@ -30,6 +30,12 @@ _MISSING: Final = (
     _Missing("afk.agent.sandbox", lambda c: c.agent.sandbox != "none", "a sandbox", "use `none`"),
     _Missing("afk.landing.mode", lambda c: c.landing.mode == "pr", "landing by pull request", "use `merge`"),
     _Missing("afk.landing.batch", lambda c: c.landing.batch > 1, "landing several branches at once", "use 1"),
+    _Missing("afk.fallback_runner", lambda c: c.fallback_runner is not None, "a fallback runner", "use `null`"),
+    _Missing("afk.alternate", lambda c: bool(c.alternate), "runners that take turns", "use `[]`"),
+    _Missing("afk.bounds.tokens", lambda c: c.bounds.tokens is not None, "a budget of tokens", "use `unlimited`"),
+    _Missing("afk.bounds.cost_usd", lambda c: c.bounds.cost_usd is not None, "a budget of cost", "use `unlimited`"),
+    _Missing("afk.bounds.peak_rss_mb", lambda c: c.bounds.peak_rss_mb is not None, "a memory limit", "use `unlimited`"),
+    _Missing("afk.bounds.run_cost_usd", lambda c: c.bounds.run_cost_usd is not None, "a run budget", "use `unlimited`"),
     _Missing("afk.landing.submodules", lambda c: c.landing.submodules != "none", "submodules", "use `none`"),
     _Missing("afk.landing.lfs", lambda c: c.landing.lfs != "skip", "fetching LFS files", "use `skip`"),
 )
@@ -42,10 +48,9 @@ def unsupported(config: Config, places: Places = _NO_PLACES) -> list[Problem]:
     `places` (from `load`) gives the file and line; without it a problem has the key alone.
     """
     found = [(row.key, row.what, row.instead) for row in _MISSING if row.wanted(config)]
-    for key, name in config.runners().items():
-        kind = config.runner_config(name).kind
-        if kind in _MISSING_KINDS:
-            found.append((key, f"the runner kind `{kind}`", "use a runner of kind `command`"))
+    kind = config.runner_config(config.runner).kind
+    if kind in _MISSING_KINDS:
+        found.append(("afk.runner", f"the runner kind `{kind}`", "use a runner of kind `command`"))
     return [_problem(key, what, instead, places) for key, what, instead in found]
 
 

@@ -393,7 +393,11 @@ OURS = "runner: command, agents: {command: {argv: [x]}}"
         ("agent: {sandbox: bwrap}", "afk.agent.sandbox"),
         ("agent: {home: isolated}", "afk.agent.home"),
         ("fallback_runner: codex", "afk.fallback_runner"),
-        ("alternate: [command, gemini]", "afk.alternate.1"),
+        ("alternate: [command, gemini]", "afk.alternate"),
+        ("bounds: {tokens: 5}", "afk.bounds.tokens"),
+        ("bounds: {cost_usd: 5}", "afk.bounds.cost_usd"),
+        ("bounds: {peak_rss_mb: 5}", "afk.bounds.peak_rss_mb"),
+        ("bounds: {run_cost_usd: 5}", "afk.bounds.run_cost_usd"),
     ],
 )
 def test_what_is_not_there_yet_is_refused_by_name(setting: str, key: str) -> None:
