@@ -13,7 +13,7 @@ __all__ = ["Comment", "Filter", "FilterKind", "Issue"]
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """A snapshot of one issue; `updated_at` changes whenever anything in it does. `url` is None in the local tracker."""
+    """A snapshot of one issue; `updated_at` changes when anything in it does. `url`: None in the local tracker."""
 
     number: int
     title: str
@@ -55,7 +55,7 @@ class Issue:
 
 @dataclass(frozen=True, slots=True)
 class Comment:
-    """One comment of a thread; `by_us` = the tracker's own login, `can_write` = the author may push to the repository."""
+    """One comment of a thread; `by_us`: the tracker's own login; `can_write`: the author may push."""
 
     id: str
     author: str

@@ -193,7 +193,7 @@ class _Run:
             },
             {},
         )
-        if fired.aborted is not None:
+        if fired.aborted is not None and not fired.stopped:
             raise HookAborted(fired.reason, hint="afk hooks list")
         self._slot.begin(fired.context)
 

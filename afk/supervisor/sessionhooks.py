@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -22,6 +23,7 @@ class SessionHooks:
         self.runs: list[HookRun] = []
         self._project = project
         self._runner = runner
+        shutil.rmtree(project.tmp / "hooks", ignore_errors=True)  # of earlier runs; what they said is in the log
         self._hooks = HookRunner(
             root=project.root,
             commands=project.config.hooks,
