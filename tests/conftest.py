@@ -58,8 +58,8 @@ def git_daemon(origin: Path) -> Iterator[str]:
 
 
 @pytest.fixture
-def place(origin: Path, clone: Path) -> Place:
-    """A project to drain, configured for an agent that does what each issue asks for."""
-    made = Place(origin, clone)
-    made.configure()
-    return made
+def place(origin: Path, clone: Path) -> Iterator[Place]:
+    """A project to drain, configured for an agent that does what each issue asks for; nothing of it runs afterwards."""
+    with Place(origin, clone) as made:
+        made.configure()
+        yield made

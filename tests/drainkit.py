@@ -8,13 +8,15 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import gitkit
 import yaml
+
+from afk.adapters.process import Kept
 
 AGENTS = Path(__file__).with_name("agents")
 LIMIT_S = 120
@@ -59,6 +61,20 @@ class Place:
     origin: Path
     clone: Path
     environ: dict[str, str] = field(default_factory=dict)
+    started: list[subprocess.Popen[str]] = field(default_factory=list)
+
+    def __enter__(self) -> Place:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End what a test left running: `afk` itself, and agents under their keepers."""
+        for process in self.started:
+            if process.poll() is None:
+                process.kill()
+                process.communicate()
+        for tree in self.clone.glob(".red/tmp/workers/*/*/runs/*/tree"):
+            if not tree.with_name("exit").exists():
+                Kept.adopt(tree.parent).stop("the test is over")
 
     # ── Setting the scene ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -113,7 +129,7 @@ class Place:
     # ── Acting ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def start(self, *arguments: str, program: Sequence[str] = ("-m", "afk")) -> subprocess.Popen[str]:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, *program, *arguments],
             cwd=self.clone,
             env=os.environ | self.environ,
@@ -122,6 +138,8 @@ class Place:
             stderr=subprocess.PIPE,
             text=True,
         )
+        self.started.append(process)
+        return process
 
     def afk(self, *arguments: str) -> Ran:
         """Run one command to its end, with `--json`."""
@@ -214,6 +232,12 @@ def ended(process: subprocess.Popen[str]) -> Ran:
         process.kill()
         raise
     return Ran(process.returncode, stdout, stderr)
+
+
+def reach(process: subprocess.Popen[str], is_true: Callable[[], object], what: str) -> None:
+    """Wait until a running `afk` has got so far; fails with its words when it ends instead."""
+    gitkit.wait_until(lambda: is_true() or process.poll() is not None, what)
+    assert is_true(), f"ended with {process.returncode} instead of {what}: {process.communicate()}"
 
 
 def status_of(envelope: str) -> str:

@@ -228,6 +228,7 @@ class _Watch:
                 record = self._end(*why)
                 break
             self._flag_silence(clocks, now)
+            self.attempt.progress.catch_up()
         for line in self.follower.finish():
             self.reader.feed(line.text)
         return record

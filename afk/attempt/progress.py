@@ -97,6 +97,7 @@ class Progress:
         self._stage: Stage | None = None
         self._working = False
         self._last_line = str(journal.fact("last_line") or "")
+        self._line_waits = False  # for the next write
         self._written_s = 0.0
         self._issue = issue
 
@@ -148,8 +149,12 @@ class Progress:
         if not line or line == self._last_line:
             return
         self._last_line = line
-        now = self._project.clock.monotonic_s()
-        if now - self._written_s >= _LINE_EVERY_S:
+        self._line_waits = True
+        self.catch_up()
+
+    def catch_up(self) -> None:
+        """Write a last line that came too soon after another one; asked again and again while the agent runs."""
+        if self._line_waits and self._project.clock.monotonic_s() - self._written_s >= _LINE_EVERY_S:
             self._write()
 
     def ended(self, outcome: Outcome) -> None:
@@ -161,8 +166,13 @@ class Progress:
     def posted(self) -> None:
         self._write()
 
+    def counted(self) -> None:
+        """The run's books hold this attempt now."""
+        self._write()
+
     def _write(self) -> None:
         with self._lock:
+            self._line_waits = False
             self._written_s = self._project.clock.monotonic_s()
             try:
                 write_atomic(self._journal.directory / STATE_FILE, statefile.dump(self._state()))

@@ -296,6 +296,7 @@ class _Run:
         outcome = result if isinstance(result, Outcome) else None
         self._tally.end(attempt, outcome)
         if outcome is not None:
+            attempt.progress.counted()
             merge_sha = attempt.journal.fact("merge_sha") if outcome is Outcome.DONE else None
             self._ended.append(Ended(str(attempt.id), attempt.issue.number, outcome, merge_sha))
             self._exhausted = outcome is Outcome.EXHAUSTED

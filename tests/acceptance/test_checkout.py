@@ -6,7 +6,7 @@ from pathlib import Path
 
 import gitkit
 import pytest
-from drainkit import Place, ended, section, status_of
+from drainkit import Place, ended, reach, section, status_of
 
 # Every hook that git could run for something that `afk` does; they log the git command that ran them.
 HOOKS = (
@@ -30,7 +30,7 @@ def test_a_drain_that_lands_parks_and_conflicts_leaves_the_checkout_alone(
     before = place.checkout()
 
     process = place.start("run", "--json")
-    gitkit.wait_until(ready.exists, "the agent's commit")
+    reach(process, ready.exists, "the agent's commit")
     place.push("by a person", {"README.md": "by a person\n"})
     go.touch()
     ran = ended(process)
