@@ -6,9 +6,10 @@ Source: AFK wire formats, Validation Sidecar, schema `red.afk.validation.v1`.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 __all__ = ["SCHEMA", "CheckStatus", "Infra", "SidecarError", "SidecarRecord", "parse", "parse_or_none", "render"]
 
@@ -37,7 +38,10 @@ class SidecarError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class SidecarRecord:
-    """`command` and `duration_ms` (milliseconds) only when a command ran; `infra` only with status `failed`."""
+    """`command` and `duration_ms` are there only when a command ran, `infra` only with status `failed`.
+
+    `name` stays the same from run to run (`lint:plugins/memory`); `summary` is one line, or why the check was skipped.
+    """
 
     name: str
     status: CheckStatus
@@ -48,7 +52,7 @@ class SidecarRecord:
 
 
 def render(record: SidecarRecord) -> str:
-    """One line with its LF; what is None is absent. Key order is part of the format."""
+    """One ASCII line with its LF; what is None is absent. Key order is part of the format."""
     values = {
         "schema": SCHEMA,
         "name": record.name,
@@ -62,7 +66,10 @@ def render(record: SidecarRecord) -> str:
 
 
 def parse(text: str) -> list[SidecarRecord]:
-    """Raises `SidecarError` for the first line that is not as written; a half written last line is one too."""
+    """Every line in order, keys of a later version passed over; no line at all is a sidecar without checks.
+
+    Raises: SidecarError for the first line that is not as written; a half written last line is one too.
+    """
     lines = text.split("\n")
     if lines[-1]:
         raise SidecarError(f"line {len(lines)} does not end")
@@ -79,33 +86,43 @@ def parse_or_none(text: str) -> list[SidecarRecord] | None:
 
 def _record(number: int, line: str) -> SidecarRecord:
     try:
-        value = json.loads(line)
+        value = json.loads(line, parse_constant=_refuse)
     except (ValueError, RecursionError) as error:
         raise SidecarError(f"line {number} is no JSON") from error
-    if not isinstance(value, dict) or value.get("schema") != SCHEMA:
-        raise SidecarError(f"line {number} is no {SCHEMA}")
-    if not _is_text(value.get("name")) or value.get("status") not in tuple(CheckStatus):
-        raise SidecarError(f"line {number} has no name or no known status")
-    if not all(_is_text(value.get(key, "")) for key in ("command", "summary")):
-        raise SidecarError(f"line {number} has a command or summary that is no text")
-    if not _is_count(value.get("durationMs", 0)):
-        raise SidecarError(f"line {number} has a durationMs that is no whole number")
-    if "infra" in value and (value["infra"] not in tuple(Infra) or value["status"] != "failed"):
-        raise SidecarError(f"line {number} has an infra that is unknown, or on a check that did not fail")
-    infra = value.get("infra")
+    if fault := _fault(value):
+        raise SidecarError(f"line {number} {fault}")
     return SidecarRecord(
-        value["name"],
-        CheckStatus(value["status"]),
-        value.get("command"),
-        value.get("durationMs"),
-        value.get("summary"),
-        None if infra is None else Infra(infra),
+        name=value["name"],
+        status=CheckStatus(value["status"]),
+        command=value.get("command"),
+        duration_ms=value.get("durationMs"),
+        summary=value.get("summary"),
+        infra=Infra(value["infra"]) if "infra" in value else None,
     )
 
 
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
+def _refuse(word: str) -> NoReturn:
+    raise ValueError(f"{word} is no number")
 
 
-def _is_count(value: Any) -> bool:
-    return type(value) is int and value >= 0
+# What may be absent, and is never null.
+_OPTIONAL: Final[Mapping[str, Callable[[object], bool]]] = {
+    "command": lambda value: isinstance(value, str),
+    "durationMs": lambda value: type(value) is int and value >= 0,
+    "summary": lambda value: isinstance(value, str),
+    "infra": lambda value: value in tuple(Infra),
+}
+
+
+def _fault(value: Any) -> str:
+    """What is wrong with a line; empty when nothing is."""
+    if not isinstance(value, dict) or value.get("schema") != SCHEMA:
+        return f"is no {SCHEMA}"
+    if not isinstance(value.get("name"), str) or value.get("status") not in tuple(CheckStatus):
+        return "has no name or no known status"
+    for key, fits in _OPTIONAL.items():
+        if key in value and not fits(value[key]):
+            return f"has a {key} of another kind"
+    if "infra" in value and value["status"] != CheckStatus.FAILED:
+        return "has infra evidence for a check that did not fail"
+    return ""
