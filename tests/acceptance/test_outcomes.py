@@ -61,6 +61,7 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_an_attempt_ends_the_same_way_everywhere(place: Place, name: str) -> None:
+    """L15: the label that parks and the envelope that says why come together, and no other label is left beside it."""
     case = CASES[name]
     place.configure(**(case.settings or {}))
     place.file(7, "Say hello", f"agent: {case.agent}\n")
