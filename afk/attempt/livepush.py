@@ -84,8 +84,14 @@ def push_branch(attempt: Attempt) -> bool:
     """Bring the remote's live branch to our tip; True when it is there afterwards.
 
     The push names the sha that we pushed last (R87): the agent may rewrite its own commits, but a commit that somebody
-    else put there is never overwritten. Raises `ClaimLost`.
+    else put there is never overwritten. Raises `ClaimLost`. The slot and the thread beside it take turns: a push that
+    names what the other one has just replaced would look like somebody else's.
     """
+    with attempt.pushing:
+        return _push_branch(attempt)
+
+
+def _push_branch(attempt: Attempt) -> bool:
     tip, last = live_tip(attempt), attempt.journal.fact("pushed_sha")
     if tip is None or attempt.journal.fact("foreign_sha"):
         return False
@@ -102,10 +108,16 @@ def push_branch(attempt: Attempt) -> bool:
         attempt.journal.set_facts(pushed_sha=tip)
         return True
     there = (pushed.refs or {}).get(attempt.branch_ref)
-    if there is not None and there in (tip, before):  # an answer was lost, in this process or in one that died
+    if there is not None and (there in (tip, before) or _leads_to(attempt, there, tip)):
+        # An answer was lost, in this process or in one that died; going on from there takes nothing from anybody.
         attempt.journal.set_facts(pushed_sha=there)
-        return there == tip or push_branch(attempt)
+        return there == tip or _push_branch(attempt)
     return _refused(attempt, last, pushed.status, pushed.text, there)
+
+
+def _leads_to(attempt: Attempt, there: str, tip: str) -> bool:
+    known = git.rev_parse(attempt.worktree, f"{there}^{{commit}}") is not None
+    return known and git.is_ancestor(attempt.worktree, there, tip)
 
 
 def _refused(attempt: Attempt, last: str | None, status: PushedStatus, text: str, there: str | None) -> bool:

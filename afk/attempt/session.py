@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -160,6 +161,9 @@ class Attempt:
     slot: int = 1
     withdrawn: str | None = None  # set by the supervisor's poll when people closed or took back the issue
     lost: bool = False  # set by whoever notices first that the claim is somebody else's
+    pushing: threading.RLock = field(
+        default_factory=threading.RLock
+    )  # what was pushed last is read and written under it
 
     @cached_property
     def hooks(self) -> HookRunner:
