@@ -7,6 +7,7 @@ started is followed from the beginning of its output, whoever started it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from afk.config import Config
 from afk.domain.outcome import EndedBy, GitFacts, RunEvidence, RunPurpose
 from afk.domain.sentinel import Sentinel, SentinelReader, is_sentinel_line
 from afk.domain.stage import StageMemory, advance
+from afk.errors import KeeperFailed
 from afk.ports import Agent, EventKind, RunContext
 
 __all__ = ["Run", "agent_seconds", "git_facts", "run_agent"]
@@ -79,20 +81,20 @@ def _started(attempt: Attempt, agent: Agent, run: Run) -> tuple[Kept, Path]:
     journal = attempt.journal
     if journal.has(Step.RUN_STARTED, run.k):
         run_dir = attempt.directory / str(journal.get(Step.RUN_STARTED, run.k)["run_dir"])
-        if (run_dir / "tree").exists():
+        with suppress(KeeperFailed):  # no keeper ever was there, so no agent either
+            kept = Kept.adopt(run_dir)
             attempt.progress.log("agent.adopted", f"run {run.k} goes on under its keeper")
-            return Kept.adopt(run_dir), run_dir
-    else:
-        run_dir = attempt.new_run_dir("agent")
-        journal.record(
-            Step.RUN_STARTED,
-            run.k,
-            purpose=str(run.purpose),
-            run_dir=str(run_dir.relative_to(attempt.directory)),
-            boot_id=boot_id(),
-            monotonic_s=attempt.project.clock.monotonic_s(),
-        )
-    run_dir.mkdir(parents=True, exist_ok=True)
+            return kept, run_dir
+    run_dir = attempt.new_run_dir("agent")
+    journal.record(
+        Step.RUN_STARTED,
+        run.k,
+        purpose=str(run.purpose),
+        run_dir=str(run_dir.relative_to(attempt.directory)),
+        boot_id=boot_id(),
+        monotonic_s=attempt.project.clock.monotonic_s(),
+    )
+    run_dir.mkdir(parents=True)
     prompt_file = run_dir / "prompt"
     write_atomic(prompt_file, run.prompt)
     return Kept.start(run_dir, _spec(attempt, agent, prompt_file, run.env)), run_dir

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -13,12 +14,20 @@ from afk.adapters.files import FileLock, write_atomic
 from afk.adapters.process import identity_of
 from afk.attempt.progress import Log
 from afk.attempt.session import Project
-from afk.errors import ConfigError, GroundUnfit, LockHeld, SupervisorRunning
+from afk.errors import ConfigError, DiskFull, GroundUnfit, LockHeld, SupervisorRunning
 
 if TYPE_CHECKING:
     from afk.supervisor.drain import Options
 
-__all__ = ["SUPERVISOR", "check_ground", "make_ground", "only_supervisor", "refuse_unsupported", "supervisor_log"]
+__all__ = [
+    "SUPERVISOR",
+    "check_ground",
+    "demand_space",
+    "make_ground",
+    "only_supervisor",
+    "refuse_unsupported",
+    "supervisor_log",
+]
 
 SUPERVISOR = "supervisor.json"
 
@@ -94,6 +103,19 @@ def only_supervisor(project: Project) -> Iterator[str]:
 
 def supervisor_log(project: Project) -> Log:
     return Log(project.tmp / "supervisor.log.toonl", project)
+
+
+def demand_space(project: Project) -> None:
+    """Before each new attempt (R20). Raises `DiskFull`: what begins on a nearly full disk tears what others write."""
+    from afk.supervisor.ground import FREE_FLOOR_BYTES
+
+    free = shutil.disk_usage(project.root).free
+    if free < FREE_FLOOR_BYTES:
+        raise DiskFull(
+            f"only {free // 1024**2} MiB are free for {project.root}; nothing new is started below"
+            f" {FREE_FLOOR_BYTES // 1024**2} MiB",
+            hint=f"df -h {project.root}",
+        )
 
 
 def check_ground(project: Project, options: Options) -> None:

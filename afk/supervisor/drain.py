@@ -136,7 +136,7 @@ class _Run:
         self._bell = Bell()
         self._tally = Tally(filter=options.filter)
         self._log = boot.supervisor_log(project)
-        self._queue = Queue(project, self._log)
+        self._queue = Queue(project, self._log, say=say)
         self._slot = Slot(project, options, self._stop, self._tally, emit=emit, seam=seam)
         self._hooks = SessionHooks(project, self._slot.runner, self._log, stopping=lambda: self._stop.now)
         self._ended: list[Ended] = []
@@ -211,6 +211,7 @@ class _Run:
             items, label = self._look()
             picked = self._pick(items)
             if picked is not None:
+                boot.demand_space(self._project)
                 self._start(picked, items, label)
             elif self._queue.is_held_elsewhere(items):
                 self._bell.wait(min(_FOREIGN_WAIT_S, self._project.config.poll_s))

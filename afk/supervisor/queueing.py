@@ -21,10 +21,14 @@ __all__ = ["Queue"]
 
 
 class Queue:
-    """What may be worked. `last` is the latest look, for whoever reports why nothing happens."""
+    """What may be worked. `last` is the latest look, for whoever reports why nothing happens.
 
-    def __init__(self, project: Project, log: Log) -> None:
+    `say` takes a sentence for people about what the tracker had to leave out; the log has it in any case.
+    """
+
+    def __init__(self, project: Project, log: Log, *, say: Callable[[str], None] | None = None) -> None:
         self.last: Sequence[QueueItem] = ()
+        self._say = say
         self._project = project
         self._log = log
         self._sights = Sights(project.state / "claims.json", project.clock)
@@ -108,6 +112,8 @@ class Queue:
             if problem not in self._told:
                 self._told.add(problem)
                 self._log.add("tracker.problem", problem)
+                if self._say is not None:
+                    self._say(f"left out: {problem}")
 
     def _holders(self, claims: Mapping[int, str], *, acting: bool) -> tuple[dict[int, str], dict[int, str]]:
         """Who works on what, in words, and the claims that outlived their lease."""
