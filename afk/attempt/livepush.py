@@ -1,4 +1,4 @@
-"""The live branch: what the agent commits is on the remote moments later (L26, R60).
+"""Beside the work: the claim stays ours, and what the agent commits is on the remote moments later (L26, R60, R68).
 
 No hook of the repository is installed: the worktree's HEAD and the branch are watched. Each push travels with a renewed
 claim. A push that fails is tried again and never stops the agent; a branch that somebody else moved is left alone.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from types import TracebackType
+from typing import Self
 
 from afk.adapters import git
 from afk.adapters.claims import ClaimLost, PushedStatus
@@ -15,21 +16,21 @@ from afk.adapters.git import RefUpdate
 from afk.attempt.session import Attempt
 from afk.errors import AfkError
 
-__all__ = ["LivePush", "adopt_strays", "push_branch"]
+__all__ = ["KeptClaim", "LivePush", "adopt_strays", "push_branch"]
 
 _LOOK_S = 0.3
 _RETRY_S = 15.0  # after a failed push; a remote that is away is not hammered
 
 
-class LivePush:
-    """While entered, a thread pushes every new commit and renews the claim; `sync` pushes at once and waits."""
+class _Beside:
+    """A thread beside the attempt that looks again and again while this is entered. Nothing ends it but the end."""
 
     def __init__(self, attempt: Attempt) -> None:
         self._attempt = attempt
         self._end = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name=f"push-{attempt.id}", daemon=True)
+        self._thread = threading.Thread(target=self._watch, name=f"{type(self).__name__}-{attempt.id}", daemon=True)
 
-    def __enter__(self) -> LivePush:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 
@@ -39,6 +40,43 @@ class LivePush:
         self._end.set()
         self._thread.join()
 
+    def _watch(self) -> None:
+        while not self._end.wait(_LOOK_S) and not self._attempt.lost:
+            try:
+                self._look()
+            except ClaimLost:
+                self._attempt.lost = True
+            except Exception as error:  # noqa: BLE001 - a full disk or a bug: the claim dies with its thread
+                told = f"will be tried again: {type(error).__name__}: {error}"
+                self._attempt.progress.log("push.failed", told)
+
+    def _look(self) -> None:
+        raise NotImplementedError
+
+
+class KeptClaim(_Beside):
+    """Renews the claim from its taking to the outcome: setup, checks, hooks and waiting take longer than a lease."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        super().__init__(attempt)
+        self._tried_s = 0.0
+
+    def _look(self) -> None:
+        claim, now = self._attempt.claim, self._attempt.project.clock.monotonic_s()
+        since_s = max(claim.renewed_s or 0.0, self._tried_s)
+        if now - since_s > self._attempt.project.config.claim.renew_s:
+            self._tried_s = now
+            if not (pushed := claim.renew()).ok:
+                self._attempt.progress.log("claim.renew", f"failed, will be tried again: {pushed.text}")
+
+
+class LivePush(_Beside):
+    """Pushes every new commit; `sync` pushes at once and waits."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        super().__init__(attempt)
+        self._tried: tuple[str | None, float] = (None, 0.0)  # the tip that was last tried, and when
+
     def sync(self) -> None:
         """Push what is there now, in the caller's thread. Never raises for a remote that refuses or is away."""
         try:
@@ -46,29 +84,12 @@ class LivePush:
         except ClaimLost:
             self._attempt.lost = True
 
-    def _watch(self) -> None:
-        attempt = self._attempt
-        renew_s = attempt.project.config.claim.renew_s
-        tried: tuple[str | None, float] = (None, 0.0)
-        while not self._end.wait(_LOOK_S) and not attempt.lost:
-            now = attempt.project.clock.monotonic_s()
-            tip = live_tip(attempt)
-            due = tip != attempt.journal.fact("pushed_sha") and (tip != tried[0] or now - tried[1] > _RETRY_S)
-            stale = now - (attempt.claim.renewed_s or 0.0) > renew_s
-            if due:
-                tried = (tip, now)
-                self.sync()
-            elif stale and now - tried[1] > _RETRY_S:
-                tried = (tip, now)
-                self._renew()
-
-    def _renew(self) -> None:
-        try:
-            self._attempt.claim.renew()
-        except ClaimLost:
-            self._attempt.lost = True
-        except AfkError as error:
-            self._attempt.progress.log("claim.renew", f"failed, will be tried again: {error.message}")
+    def _look(self) -> None:
+        tip, now = live_tip(self._attempt), self._attempt.project.clock.monotonic_s()
+        tried_tip, tried_s = self._tried
+        if tip != self._attempt.journal.fact("pushed_sha") and (tip != tried_tip or now - tried_s > _RETRY_S):
+            self._tried = (tip, now)
+            push_branch(self._attempt)
 
 
 def live_tip(attempt: Attempt) -> str | None:

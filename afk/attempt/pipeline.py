@@ -45,7 +45,8 @@ def work_one_issue(attempt: Attempt) -> Result:
         if not _take(attempt):
             return None
         if not attempt.journal.has(Step.ENDED):
-            _end(attempt, _attempt(attempt))
+            with livepush.KeptClaim(attempt):
+                _end(attempt, _attempt(attempt))
         return report.deliver(attempt)
     except ClaimLost:
         return report.abandon(attempt)
