@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import os
 from collections.abc import Mapping
 
 from afk.adapters.localtracker import LocalTracker
@@ -85,7 +86,14 @@ def _tracker_of(project: Project, person: str) -> LocalTracker:
 
 
 def _person(project: Project, env: Mapping[str, str], given: str | None) -> str:
-    name = given or env.get("USER") or env.get("LOGNAME") or getpass.getuser()
+    name = given or env.get("USER") or env.get("LOGNAME") or _login()
     if name == project.config.local.login:
         raise InvalidInput(f"`{name}` is the name that afk itself writes under", hint="afk issue create --author NAME")
     return name
+
+
+def _login() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container's user may have a number and no name
+        return f"uid-{os.getuid()}"
