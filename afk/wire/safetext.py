@@ -38,7 +38,6 @@ _TOKEN = re.compile(
     r"""
     (?<![A-Za-z0-9_+])(?:
         gh[pousr]_[A-Za-z0-9_]{20,}(?:\.[A-Za-z0-9_-]{10,})*               # GitHub
-      | github_pat_[A-Za-z0-9_]{20,}
       | gl(?:pat|oas|dt|rt|cbt|ptt|ft|imt|agent|soat|ffct)-[A-Za-z0-9_.-]{18,}[A-Za-z0-9_-]   # GitLab
       | sk-ant-[A-Za-z0-9_-]{20,}                                          # Anthropic
         # OpenAI and those who copied it; upper case and a digit tell a key from `sk-learn-for-everyone`
@@ -50,12 +49,13 @@ _TOKEN = re.compile(
       | (?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}(?![A-Za-z0-9_/+=])             # AWS
       | xox[abeoprs]-[A-Za-z0-9-]{10,}                                     # Slack
       | xapp-[0-9]-[A-Za-z0-9-]{20,}
-      | npm_[A-Za-z0-9]{36}(?![A-Za-z0-9])                                 # npm
       | pypi-AgE[A-Za-z0-9_-]{50,}                                         # PyPI
       | (?:sk|rk)_(?:live|test)_[A-Za-z0-9]{16,}                           # Stripe
       | whsec_[A-Za-z0-9+/]{32,}=*
       | (?<!-)eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}    # a signed JSON web token
     )
+    # No word holds these, so they are known even where something is glued to them (`curl -ughp_…`).
+    | gh[pousr]_[A-Za-z0-9]{36,} | github_pat_[A-Za-z0-9_]{20,} | glpat-[A-Za-z0-9_-]{20,} | npm_[A-Za-z0-9]{36,}
     """,
     re.VERBOSE,
 )

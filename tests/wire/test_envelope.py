@@ -226,6 +226,14 @@ def test_a_hook_line_is_one_line_of_at_most_300_characters() -> None:
     assert line.endswith("… exit=7")
 
 
+def test_a_cut_that_lays_a_token_bare_is_masked_again() -> None:
+    """R74: twenty characters are a key, more of them are not."""
+    name = "x" * 78 + " " + TOKENS["aws"] + "MORE"
+    read = normalise(replace(BLOCKED, validation=(CheckLine("failed", name, 1.0),)))
+    assert read.validation[0].name == "x" * 78 + " ***…"
+    assert normalise(read) == read
+
+
 def test_blank_lines_at_the_edges_of_notes_belong_to_the_frame() -> None:
     read = parse(written(replace(BLOCKED, notes=" \t\n\n    code\n \n text \n \n")))
     assert read.notes == "    code\n \n text"

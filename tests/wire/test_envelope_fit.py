@@ -92,6 +92,31 @@ def test_a_report_of_hundreds_of_checks_fits(status: EnvelopeStatus) -> None:
     assert note.summary == f"{900 - len(names) + 1} checks left out of this report"
 
 
+def test_summaries_are_cut_before_checks_are_left_out() -> None:
+    """R64"""
+    checks = tuple(CheckLine("passed", f"check-{n}", 1.0, "s" * 500) for n in range(150))
+    read = fitted(replace(GOLDEN["done"], validation=checks))
+    assert [check.name for check in read.validation] == [check.name for check in checks]
+    assert read.validation[0].summary == "s" * 80 + "… (420 characters left out)"
+
+
+def test_a_log_that_is_cut_twice_counts_once() -> None:
+    """R64"""
+    hooks = tuple(Hook("pre_merge", "y" * 250, 0) for _ in range(160))
+    read = fitted(replace(LOST, log=("x" * 1900,) * 50, hooks=hooks))
+    assert len(read.log) < 10
+    assert read.log[0].startswith(f"({50 - len(read.log) + 1} earlier lines left out;")
+    assert read.log[1:] == ("x" * 1900,) * (len(read.log) - 1)
+
+
+def test_a_fence_that_a_cut_leaves_open_is_closed_within_the_bound() -> None:
+    """R64, R65: without a second cut."""
+    fence = "~" * 80
+    read = fitted(replace(LOST, notes=f"{fence}\n" + "code\n" * 12_000 + f"{fence}\n" + "text\n" * 8_000))
+    assert read.notes.count("left out") == 1
+    assert read.notes.endswith(fence)
+
+
 def test_a_report_in_prose_loses_its_middle() -> None:
     """R64"""
     read = fitted(replace(GOLDEN["done"], validation=(), validation_text="a line\n" * 20_000))

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from afk.wire.safetext import TITLE_MAX, clean, defuse, defuse_code, defuse_line, fence_for, mask, one_line, title
 
 HOSTS = ("github.com", "git.example.org")
+KEY_LINES = "\n".join("MIIEowIBAAKCAQEA" + "x7Yz" * 12 for _ in range(4))
 Z = "\u200b"
 
 # ── mask ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -27,6 +28,13 @@ Z = "\u200b"
 def test_a_well_known_token_is_masked_wherever_it_stands(token: str, around: str) -> None:
     """R74"""
     assert mask(around.format(token)) == around.format("***")
+
+
+def test_a_token_is_known_even_when_something_is_glued_to_it() -> None:
+    """R74"""
+    assert mask(f"curl -u{TOKENS['github']}") == "curl -u***"
+    assert mask(f"TOKEN_{TOKENS['npm']}") == "TOKEN_***"
+    assert mask(f"{BEGIN}\n{KEY_LINES}\n{END}{TOKENS['jwt']}") == "******"
 
 
 @pytest.mark.parametrize(
@@ -49,9 +57,6 @@ def test_a_well_known_token_is_masked_wherever_it_stands(token: str, around: str
 def test_credentials_are_known_by_the_words_before_them(text: str, masked: str) -> None:
     """R74"""
     assert mask(text) == masked
-
-
-KEY_LINES = "\n".join("MIIEowIBAAKCAQEA" + "x7Yz" * 12 for _ in range(4))
 
 
 @pytest.mark.parametrize(
@@ -97,6 +102,8 @@ def test_a_short_value_is_in_too_many_honest_texts() -> None:
         "sk-learn-for-everyone-2024-edition and task-sk-1",
         "ssh://git@github.com/o/r.git and git@github.com:o/r.git",
         "https://github.com:443/o/r see https://example.org/@scope/pkg",
+        "base64: " + "AK" + "IA" + "IOSFODNN7EXAMPLEabc/x+y==",
+        "the_cat_laughs_at_every_long_name_that_nobody_reads",
         "the pypi-publish job, npm_config_cache, ghp_short, AKIAnot",
         "-----BEGIN CERTIFICATE-----\nMIID\n-----END CERTIFICATE-----",
         "-----BEGIN PUBLIC KEY-----",
@@ -182,6 +189,7 @@ def test_no_tag_is_left(text: str, defused: str) -> None:
             "https://git.example.org:8443/a/b/c/-/merge_requests/4",
             f"https://git.example.org:8443/a/b/c/-/merge_requests/{Z}4",
         ),
+        ("https://github.com/o/r/issues/1/issues/2", f"https://github.com/o/r/issues/{Z}1/issues/2"),
         ("https://elsewhere.org/o/r/issues/1", "https://elsewhere.org/o/r/issues/1"),
         ("https://notgithub.com/o/r/issues/1", "https://notgithub.com/o/r/issues/1"),
         ("https://github.com/o/r/tree/main", "https://github.com/o/r/tree/main"),
@@ -190,7 +198,7 @@ def test_no_tag_is_left(text: str, defused: str) -> None:
 )
 def test_nobody_is_mentioned_and_nothing_referenced(text: str, defused: str) -> None:
     """R66"""
-    assert defuse(text, HOSTS) == defused
+    assert defuse(text, HOSTS) == defuse(defused, HOSTS) == defused
 
 
 @pytest.mark.parametrize(
