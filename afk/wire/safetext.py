@@ -92,7 +92,7 @@ def mask(text: str, secrets: Iterable[str] = ()) -> str:
     because logs lose their head. Commits, UUIDs and hashes stay readable.
     """
     values = sorted(set(_values(secrets)), key=lambda value: (-len(value), value))
-    # What one pass masks may have been glued to another token.
+    # What is left after a pass may be one of the secrets: one that was masked in part when it was stored.
     while (masked := _mask_once(text, values)) != text:
         text = masked
     return text

@@ -89,6 +89,11 @@ def test_each_long_line_of_a_secret_over_several_lines_is_masked_by_itself() -> 
     assert mask("… cut\nsecond-line-of-it\n}", [secret]) == "… cut\n***\n}"
 
 
+def test_a_secret_that_was_stored_half_masked_is_masked_whole() -> None:
+    """R74"""
+    assert mask(f"a.{TOKENS['jwt']}.b123", ["a.***.b123"]) == "***"
+
+
 def test_a_short_value_is_in_too_many_honest_texts() -> None:
     assert mask("true, and 1 again", ["true", "1", "", "again"]) == "true, and 1 again"
 
