@@ -122,11 +122,7 @@ def check_ground(project: Project, options: Options) -> None:
     """The checks of `afk doctor`, before anything is claimed. Raises `GroundUnfit` with the first cure."""
     from afk.supervisor.ground import ground_checks
 
-    failed = [check for check in ground_checks(project) if check.status in ("fail", "error")]
+    failed = [check for check in ground_checks(project, base=options.base) if check.status in ("fail", "error")]
     if failed:
         told = "; ".join(check.summary for check in failed)
         raise GroundUnfit(f"not ready to run: {told}", hint=failed[0].fix or "afk doctor")
-    if options.base is not None and f"refs/heads/{options.base}" not in git.ls_remote(
-        project.root, project.url, f"refs/heads/{options.base}"
-    ):
-        raise GroundUnfit(f"the branch {options.base} is not on the remote", hint="afk run without --base")

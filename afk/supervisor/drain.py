@@ -11,6 +11,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from afk.attempt.briefing import issue_json
@@ -26,7 +27,7 @@ from afk.supervisor import boot, recovery
 from afk.supervisor.queueing import Queue
 from afk.supervisor.sessionhooks import SessionHooks
 from afk.supervisor.signals import Bell, Signals
-from afk.supervisor.slot import Slot, choose, ready_items
+from afk.supervisor.slot import Settings, Slot, choose, ready_items
 from afk.supervisor.tally import Tally
 
 __all__ = ["Ended", "Options", "Report", "Stranded", "Waiting", "drain"]
@@ -115,6 +116,31 @@ def drain(
             raise
 
 
+class _Lane:
+    """One attempt at work in a thread of its own; the bell rings when it has ended."""
+
+    def __init__(self, attempt: Attempt, bell: Bell, now_s: float) -> None:
+        self.attempt = attempt
+        self.looked_s = now_s
+        self.result: Outcome | BaseException | None = None
+        self.has_ended = False
+        self._bell = bell
+        self._thread = threading.Thread(target=self._body, name=f"slot-{attempt.id}", daemon=True)
+        self._thread.start()
+
+    @property
+    def slot(self) -> int:
+        return self.attempt.slot
+
+    def _body(self) -> None:
+        try:
+            self.result = work_one_issue(self.attempt)
+        except BaseException as error:  # noqa: BLE001 - a slot's edge: the loop decides what it means
+            self.result = error
+        self.has_ended = True
+        self._bell.ring()
+
+
 class _Run:
     """One run's loop; its methods in the order in which they are called."""
 
@@ -137,8 +163,12 @@ class _Run:
         self._tally = Tally(filter=options.filter)
         self._log = boot.supervisor_log(project)
         self._queue = Queue(project, self._log, say=say)
-        self._slot = Slot(project, options, self._stop, self._tally, emit=emit, seam=seam)
-        self._hooks = SessionHooks(project, self._slot.runner, self._log, stopping=lambda: self._stop.now)
+        self._settings = Settings(options.runner or project.config.runner, options.filter, options.cap)
+        self._new_slot = partial(Slot, project, options, self._settings, self._stop, self._tally, emit=emit, seam=seam)
+        self._slots = [self._new_slot(number=number) for number in range(1, project.config.workers + 1)]
+        self._hooks = SessionHooks(project, self._settings.runner, self._log, stopping=lambda: self._stop.now)
+        self._lanes: list[_Lane] = []
+        self._look_again_s = 0.0
         self._ended: list[Ended] = []
         self._owed: list[Attempt] = []  # attempts whose end could not be told yet
         self._left_alone: set[int] = set()  # issues that this run does not pick again
@@ -167,7 +197,7 @@ class _Run:
         if stopped_by == "drained":
             self._log.add("queue.idle", "drained")
             self._hooks.fire(HookPoint.ON_IDLE, {"stats": stats}, {})
-        self._hooks.fire(HookPoint.POST_SESSION, {"runner": self._slot.runner, "stats": stats}, {})
+        self._hooks.fire(HookPoint.POST_SESSION, {"runner": self._settings.runner, "stats": stats}, {})
         return stopped_by
 
     def _on_signal(self, level: int) -> None:
@@ -178,50 +208,70 @@ class _Run:
         self._say(words.get(level, "leaving at once; the next `afk run` cleans up"))
 
     def _recover(self) -> None:
-        """Take up what dead runs left, before anything new is picked."""
-        for attempt in recovery.unfinished(self._project, self._slot, self._log):
+        """Take up what dead runs left, all of it at once and before anything is picked: their agents may be alive."""
+        for attempt in recovery.unfinished(self._project, self._new_slot(number=1), self._log):
             self._say(f"taking up {attempt.id} where it stopped")
             self._work(attempt)
+        while self._lanes:
+            self._wait()
+            self._settle_ended()
 
     def _begin(self) -> None:
         fired = self._hooks.fire(
             HookPoint.PRE_SESSION,
             {
-                "runner": self._slot.runner,
-                "filter": {"kind": str(self._slot.filter.kind), "value": self._slot.filter.value},
-                "cap": self._slot.cap,
+                "runner": self._settings.runner,
+                "filter": {"kind": str(self._settings.filter.kind), "value": self._settings.filter.value},
+                "cap": self._settings.cap,
             },
             {},
         )
         if fired.aborted is not None and not fired.stopped:
             raise HookAborted(fired.reason, hint="afk hooks list")
-        self._slot.begin(fired.context)
+        self._settings.take(fired.context)
 
     # ── The loop ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _loop(self) -> str:
-        """Until nothing is left to do; the answer is `stopped_by`."""
+        """Until nothing runs and nothing is left to do; the answer is `stopped_by`."""
         while True:
-            if self._stop.draining:
-                return "stop"
-            if self._exhausted:
-                return "exhausted"
-            if self._slot.cap is not None and self._started >= self._slot.cap:
-                return "cap"
-            items, label = self._look()
-            picked = self._pick(items)
-            if picked is not None:
-                boot.demand_space(self._project)
-                self._start(picked, items, label)
-            elif self._queue.is_held_elsewhere(items):
-                self._bell.wait(min(_FOREIGN_WAIT_S, self._project.config.poll_s))
-            else:
-                return "drained"
+            self._settle_ended()
+            stopped_by = self._why_to_stop()
+            if stopped_by is None and self._idle_slots() and self._project.clock.monotonic_s() >= self._look_again_s:
+                stopped_by = self._fill()
+            if stopped_by is not None and not self._lanes:
+                return stopped_by
+            self._wait()
+
+    def _why_to_stop(self) -> str | None:
+        """Why nothing new starts while what runs goes on; None when nothing speaks against it."""
+        if self._stop.draining:
+            return "stop"
+        if self._exhausted:
+            return "exhausted"
+        return "cap" if self._settings.cap is not None and self._started >= self._settings.cap else None
+
+    def _idle_slots(self) -> list[Slot]:
+        busy = {lane.slot for lane in self._lanes}
+        return [slot for slot in self._slots if slot.number not in busy]
+
+    def _fill(self) -> str | None:
+        """One look at the queue for all idle slots; `drained` when it holds nothing for us, until something ends."""
+        items, label = self._look()
+        picked = self._pick(items)
+        left = len(picked) if self._settings.cap is None else self._settings.cap - self._started
+        for slot, item in zip(self._idle_slots(), picked[:left], strict=False):
+            boot.demand_space(self._project)
+            self._start(slot, item, items, label)
+        held = self._queue.is_held_elsewhere(items, ours={lane.attempt.issue.number for lane in self._lanes})
+        poll_s = self._project.config.poll_s
+        self._look_again_s = self._project.clock.monotonic_s() + (min(_FOREIGN_WAIT_S, poll_s) if held else poll_s)
+        return None if picked or held else "drained"
 
     def _look(self) -> tuple[list[QueueItem], str]:
         """List the queue as `pre_pick` wants it; the items ready for us first told to the books."""
         self._hooks.forget_picks()
-        config, filter_ = self._project.config, self._slot.filter
+        config, filter_ = self._project.config, self._settings.filter
         fired = self._hooks.fire(
             HookPoint.PRE_PICK,
             {
@@ -248,49 +298,50 @@ class _Run:
         self._bell.wait(seconds)
         return not self._stop.draining
 
-    def _pick(self, items: Sequence[QueueItem]) -> QueueItem | None:
+    def _pick(self, items: Sequence[QueueItem]) -> list[QueueItem]:
         ready = ready_items(items, self._left_alone)
         if not ready:
-            return None
+            return []
         fired = self._hooks.fire(HookPoint.POST_PICK, {"issues": [issue_json(item.issue) for item in ready]}, {})
         issues: Any = fired.context["issues"]  # the hook runner lets nothing but a list of known issues through
         return choose(ready, issues)
 
-    def _start(self, item: QueueItem, items: Sequence[QueueItem], label: str) -> None:
+    def _start(self, slot: Slot, item: QueueItem, items: Sequence[QueueItem], label: str) -> None:
         siblings = [f"#{other.issue.number} {other.issue.title}" for other in items if other is not item]
-        attempt = self._slot.open(
-            item, self._queue.thread(item.issue), label, prior_hooks=self._hooks.runs, siblings=siblings
+        attempt = slot.open(
+            item,
+            self._queue.thread(item.issue),
+            label,
+            prior_hooks=self._hooks.runs,
+            siblings=siblings,
+            taken_n=self._queue.taken_n.get(item.issue.number, 0),
         )
         self._work(attempt)
 
     def _work(self, attempt: Attempt) -> None:
-        """Run one attempt in its slot and watch its issue meanwhile."""
-        result: list[Outcome | BaseException | None] = []
-
-        def body() -> None:
-            try:
-                result.append(work_one_issue(attempt))
-            except BaseException as error:  # noqa: BLE001 - a slot's edge: the loop decides what it means
-                result.append(error)
-            self._bell.ring()
-
+        """Run one attempt in a lane of its own."""
         self._started += 1
         self._tally.begin(attempt.issue.number)
-        thread = threading.Thread(target=body, name=f"slot-{attempt.id}", daemon=True)
-        thread.start()
-        self._watch(attempt, thread)
-        self._settle(attempt, result[0])
+        self._lanes.append(_Lane(attempt, self._bell, self._project.clock.monotonic_s()))
 
-    def _watch(self, attempt: Attempt, thread: threading.Thread) -> None:
+    def _wait(self) -> None:
+        """For an end, a signal, or the time to look at the issues that are being worked. Raises `Cancelled`."""
         clock, poll_s = self._project.clock, self._project.config.poll_s
-        looked_s = clock.monotonic_s()
-        while thread.is_alive():
-            self._bell.wait(min(poll_s, 1.0))
-            if self._stop.level >= 3:
-                raise Cancelled("left at once; agents under their keepers go on", hint="afk run")
-            if clock.monotonic_s() - looked_s >= poll_s:
-                looked_s = clock.monotonic_s()
-                attempt.withdrawn = attempt.withdrawn or self._queue.withdrawn(attempt)
+        self._bell.wait(min(poll_s, 1.0))
+        if self._stop.level >= 3:
+            raise Cancelled("left at once; agents under their keepers go on", hint="afk run")
+        for lane in self._lanes:
+            if clock.monotonic_s() - lane.looked_s >= poll_s:
+                lane.looked_s = clock.monotonic_s()
+                lane.attempt.withdrawn = lane.attempt.withdrawn or self._queue.withdrawn(lane.attempt)
+
+    def _settle_ended(self) -> None:
+        """Count every attempt that has ended since; an end may have freed others."""
+        ended = [lane for lane in self._lanes if lane.has_ended]
+        self._lanes = [lane for lane in self._lanes if lane not in ended]
+        for lane in ended:
+            self._look_again_s = 0.0
+            self._settle(lane.attempt, lane.result)
 
     def _settle(self, attempt: Attempt, result: Outcome | BaseException | None) -> None:
         """Count what came of it; what could not be told to anybody stays in the journal for the next boot."""

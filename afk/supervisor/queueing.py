@@ -3,31 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from afk.adapters.claims import held_claims, read_claim
 from afk.attempt.briefing import Thread, read_thread
 from afk.attempt.progress import Log
 from afk.attempt.session import Attempt, Project
+from afk.domain.attempt import AttemptId
 from afk.domain.issue import Filter, Issue
 from afk.domain.queue import RUNNING, IssueFacts, QueueItem, QueueState, blockers, judge
 from afk.domain.recovery import attempts_used, waits_until
 from afk.domain.trust import may_queue
 from afk.errors import IssueNotFound, RemoteUnreachable, TrackerError
-from afk.supervisor.leases import Sights
+from afk.supervisor.leases import Sight, Sights
 from afk.supervisor.takeover import take_over
 
 __all__ = ["Queue"]
 
 
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A claim: who holds it, in words; the number of the attempt (0: unknown); whether it outlived its lease."""
+
+    by: str
+    attempt_n: int
+    is_stale: bool
+
+
 class Queue:
-    """What may be worked. `last` is the latest look, for whoever reports why nothing happens.
+    """What may be worked. `last` is the latest look, for whoever reports why nothing happens; `taken_n` has, by issue,
+    the number of an attempt whose claim was taken over, which is not given again.
 
     `say` takes a sentence for people about what the tracker had to leave out; the log has it in any case.
     """
 
     def __init__(self, project: Project, log: Log, *, say: Callable[[str], None] | None = None) -> None:
         self.last: Sequence[QueueItem] = ()
+        self.taken_n: dict[int, int] = {}
         self._say = say
         self._project = project
         self._log = log
@@ -45,17 +58,18 @@ class Queue:
         issues = project.tracker.open_issues()
         self._tell(project.tracker.problems())
         claims = held_claims(project.root, project.url)
-        holders, stale = self._holders(claims, acting=acting)
+        held = self._held(claims, acting=acting)
         if acting:
-            taken = [number for number, sha in stale.items() if take_over(project, number, sha, label, self._log)]
-            holders = {number: who for number, who in holders.items() if number not in taken}
+            stale = [number for number, claim in held.items() if claim.is_stale]
+            taken = [number for number in stale if take_over(project, number, claims[number], label, self._log)]
+            self.taken_n |= {number: held.pop(number).attempt_n for number in taken}
             if taken or self._repair_labels(issues, claims, label):
                 issues = project.tracker.open_issues()
         self.last = judge(
             issues,
             label=label,
             filter=filter,
-            claims_held=holders,
+            claims_held={number: claim.by for number, claim in held.items()},
             facts={issue.number: self._facts(issue) for issue in issues if issue.has_label(label)},
             now=project.clock.now(),
             per_issue=project.config.recovery.per_issue,
@@ -79,9 +93,10 @@ class Queue:
                 self._log.add("queue.wait", f"{error.message}; again in {wait_s:.0f} s")
                 wait_s = min(wait_s * 2, 60.0)
 
-    def is_held_elsewhere(self, items: Sequence[QueueItem]) -> bool:
+    def is_held_elsewhere(self, items: Sequence[QueueItem], ours: Collection[int]) -> bool:
         """Whether the only work left is held by claims of others, which change or run out by themselves."""
-        return any(item.state is QueueState.CLAIMED and item.reasons[0].code == "claimed" for item in items)
+        others = [item for item in items if item.issue.number not in ours]
+        return any(item.state is QueueState.CLAIMED and item.reasons[0].code == "claimed" for item in others)
 
     def withdrawn(self, attempt: Attempt) -> str | None:
         """Why the issue is no longer ours to work: people closed it, or took its label away. None: it still is."""
@@ -115,20 +130,21 @@ class Queue:
                 if self._say is not None:
                     self._say(f"left out: {problem}")
 
-    def _holders(self, claims: Mapping[int, str], *, acting: bool) -> tuple[dict[int, str], dict[int, str]]:
-        """Who works on what, in words, and the claims that outlived their lease."""
-        project = self._project
+    def _held(self, claims: Mapping[int, str], *, acting: bool) -> dict[int, _Held]:
+        """Every claim on the remote; without `acting`, none is noted and none grows old."""
         sights = self._sights.look(claims) if acting else {}
-        holders: dict[int, str] = {}
-        stale: dict[int, str] = {}
-        for number, sha in claims.items():
-            record = read_claim(project.root, project.url, number, sha)
-            holders[number] = f"{record.worker} on {record.host}" if record else "an unreadable claim"
-            lease_s = record.lease_s if record else project.config.claim.lease_s
-            waits = record is not None and record.state == "waiting"
-            if number in sights and sights[number].unchanged_s > lease_s and not waits:
-                stale[number] = sha
-        return holders, stale
+        return {number: self._one_held(number, sha, sights.get(number)) for number, sha in claims.items()}
+
+    def _one_held(self, number: int, sha: str, sight: Sight | None) -> _Held:
+        record = read_claim(self._project.root, self._project.url, number, sha)
+        if record is None:
+            return _Held("an unreadable claim", 0, _is_over(sight, self._project.config.claim.lease_s))
+        attempt = AttemptId.parse(record.attempt)
+        return _Held(
+            f"{record.worker} on {record.host}",
+            attempt.n if attempt is not None and attempt.issue == number else 0,
+            record.state != "waiting" and _is_over(sight, record.lease_s),
+        )
 
     def _repair_labels(self, issues: Sequence[Issue], claims: Mapping[int, str], label: str) -> bool:
         """An open issue that says `running` while nobody holds it goes back: its last label write was lost."""
@@ -169,3 +185,7 @@ class Queue:
             return not self._project.tracker.issue(number).is_open
         except IssueNotFound:
             return False
+
+
+def _is_over(sight: Sight | None, lease_s: float) -> bool:
+    return sight is not None and sight.unchanged_s > lease_s

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from afk.adapters import git
@@ -27,35 +27,51 @@ from afk.wire.claim import ClaimRecord
 if TYPE_CHECKING:
     from afk.supervisor.drain import Options
 
-__all__ = ["Slot", "choose", "ready_items"]
+__all__ = ["Settings", "Slot", "choose", "ready_items"]
 
 _SIBLINGS = 20  # titles of other open issues that an agent is shown
 
 
-def choose(ready: Sequence[QueueItem], allowed: Sequence[Mapping[str, Any]]) -> QueueItem | None:
-    """The first issue of a list that hooks may have reordered or shortened; None when nothing is left of it."""
+def choose(ready: Sequence[QueueItem], allowed: Sequence[Mapping[str, Any]]) -> list[QueueItem]:
+    """The ready issues in the order of a list that hooks may have reordered or shortened."""
     by_number = {item.issue.number: item for item in ready}
-    return next((by_number[entry["number"]] for entry in allowed if entry.get("number") in by_number), None)
+    return [by_number[entry["number"]] for entry in allowed if entry.get("number") in by_number]
+
+
+@dataclass
+class Settings:
+    """What a run works on and with, for all its slots: options, as `pre_session` left them."""
+
+    runner: str
+    filter: Filter
+    cap: int | None
+
+    def take(self, context: Mapping[str, Any]) -> None:
+        """Take over what the hook changed."""
+        self.runner = str(context["runner"])
+        self.cap = context["cap"]
+        told = context["filter"]
+        numbers = tuple(int(word) for word in str(told["value"]).split(",")) if told.get("value") else ()
+        self.filter = Filter(FilterKind(told["kind"]), numbers)
 
 
 class Slot:
-    """Opens attempts, new or taken up again. `filter`, `cap` and `runner` are the run's, as hooks left them."""
+    """Opens attempts, new or taken up again, under the worker id that this lane has at the moment."""
 
     def __init__(
         self,
         project: Project,
         options: Options,
+        settings: Settings,
         stop: Stop,
         tally: Tally,
         *,
         emit: Callable[[dict[str, object]], None],
         seam: Seam,
-        number: int = 1,
+        number: int,
     ) -> None:
-        self.runner = options.runner or project.config.runner
-        self.filter = options.filter
-        self.cap = options.cap
         self.number = number
+        self._settings = settings
         self._project = project
         self._options = options
         self._stop = stop
@@ -63,14 +79,6 @@ class Slot:
         self._emit = emit
         self.seam = seam
         self._worker: str | None = None
-
-    def begin(self, context: Mapping[str, Any]) -> None:
-        """Take over what `pre_session` changed."""
-        self.runner = str(context["runner"])
-        self.cap = context["cap"]
-        told = context["filter"]
-        numbers = tuple(int(word) for word in str(told["value"]).split(",")) if told.get("value") else ()
-        self.filter = Filter(FilterKind(told["kind"]), numbers)
 
     def open(
         self,
@@ -80,11 +88,12 @@ class Slot:
         *,
         prior_hooks: Sequence[HookRun] = (),
         siblings: Sequence[str] = (),
+        taken_n: int = 0,
     ) -> Attempt:
-        """A new attempt at an issue, safely in its journal and not claimed yet."""
+        """A new attempt at an issue, safely in its journal and not claimed yet; its number is above `taken_n`."""
         project, issue = self._project, item.issue
         worker = self._worker_for(issue)
-        attempt_id = AttemptId(worker, issue.number, self._next_n(issue.number, thread))
+        attempt_id = AttemptId(worker, issue.number, self._next_n(issue.number, thread, taken_n))
         record = ClaimRecord(
             nonce=secrets.token_hex(16),
             seq=0,
@@ -100,8 +109,8 @@ class Slot:
             "label": label,
             "base_flag": self._options.base,
             "request": self._options.request,
-            "runner": self.runner,
-            "runner_kind": project.config.runner_config(self.runner).kind,
+            "runner": self._settings.runner,
+            "runner_kind": project.config.runner_config(self._settings.runner).kind,
             "host": project.host,
             "owner": _owner(),
             "started_at": project.clock.now().isoformat(),
@@ -158,14 +167,14 @@ class Slot:
         tried = (self._project.workers / worker).glob(f"{number}-a*")
         return any(ref.startswith(prefix) for ref in [*remote, *here]) or any(tried)
 
-    def _next_n(self, number: int, thread: Thread) -> int:
-        """1 + the highest on this disk and in the thread's envelopes."""
+    def _next_n(self, number: int, thread: Thread, taken_n: int) -> int:
+        """1 + the highest on this disk, in the thread's envelopes, and in a claim that was taken over."""
         here = [
             parsed.n
             for path in self._project.workers.glob(f"*/{number}-a*")
             if (parsed := AttemptId.of_directory(path.parent.name, path.name)) is not None
         ]
-        return 1 + max([*here, *(past.n for past in thread.past)], default=0)
+        return 1 + max([taken_n, *here, *(past.n for past in thread.past)])
 
 
 def ready_items(items: Sequence[QueueItem], left_alone: Collection[int]) -> list[QueueItem]:

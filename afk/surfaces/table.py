@@ -242,6 +242,7 @@ COMMANDS: tuple[Command, ...] = (
         load=f"{_AT}.drain:run",
         schema="afk.run.v1",
         more_schemas=("afk.run.plan.v1",),
+        text=f"{_AT}.drain:run_text",
         example="afk run --once",
         options=(
             Option("--dry-run", "show what would be picked, what would run and where it would land; touch nothing"),

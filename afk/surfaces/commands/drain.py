@@ -6,14 +6,13 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from afk.attempt.progress import Log
 from afk.attempt.session import Project
 from afk.domain.issue import Filter, FilterKind
 from afk.domain.queue import QueueItem, QueueState, base_directive, require_selection
 from afk.errors import ConfigError, InvalidInput
 from afk.supervisor.drain import Options, Report, drain
 from afk.supervisor.queueing import Queue
-from afk.surfaces.commands.opening import open_project, rfc3339
+from afk.surfaces.commands.opening import LookingLog, open_project, rfc3339
 from afk.surfaces.context import Arguments, CommandContext, Result
 
 __all__ = ["run", "run_text"]
@@ -26,7 +25,7 @@ def run(context: CommandContext, arguments: Arguments) -> Result:
     project = open_project(context)
     options = _options(project, arguments)
     if arguments.flag("dry_run"):
-        return _plan(project, options)
+        return _plan(context, project, options)
     report = drain(project, options, emit=_emitter(context), say=lambda line: _say(context, line))
     return Result(_payload(project, report), exit_code=report.exit_code(strict=options.strict), schema="afk.run.v1")
 
@@ -105,10 +104,10 @@ def _payload(project: Project, report: Report) -> dict[str, object]:
 # ── Dry run ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _plan(project: Project, options: Options) -> Result:
+def _plan(context: CommandContext, project: Project, options: Options) -> Result:
     """Nothing is written, claimed or started; the remote is asked for claims and branches, the tracker for issues."""
     problems = [str(problem) for problem in project.loaded.unsupported()]
-    queue = Queue(project, Log(project.tmp / "supervisor.log.toonl", project))
+    queue = Queue(project, LookingLog(project, context.emitter))
     items = queue.look(options.filter, project.config.label, acting=False)
     if options.filter.kind is FilterKind.ISSUES:
         require_selection(items, options.filter.numbers)
