@@ -32,14 +32,12 @@ WORDS_MAX = 2000
 _SETTINGS = (
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
-    "core.quotePath=false",
     "core.filesRefLockTimeout=10000",  # milliseconds; the default of 100 loses against nine other slots
     "core.packedRefsTimeout=10000",
     "gc.auto=0",
     "maintenance.auto=false",
     "protocol.ext.allow=never",
     "submodule.recurse=false",
-    "color.ui=false",
     "advice.detachedHead=false",
     "log.showSignature=false",
     "rerere.enabled=false",
@@ -305,12 +303,16 @@ _UNREACHABLE = re.compile(
 )
 
 
+_COLOUR = re.compile(r"\x1b\[[0-9;]*[mK]")
+
+
 def masked(text: str) -> str:
-    """git's words as they may be shown: no credentials in URLs, no token, no secret of our environment (R74).
+    """git's words as they may be shown: no colour, no credentials in URLs, no secret of our environment (R74).
 
     Only the end of a long text is kept: there stands what went wrong.
     """
-    lines = "\n".join(line.rstrip() for line in text.strip().splitlines())  # a remote's lines are padded with blanks
+    plain = _COLOUR.sub("", text.strip())
+    lines = "\n".join(line.rstrip() for line in plain.splitlines())  # a remote's lines are padded with blanks
     return mask_text(lines, surface_rules(os.environ))[-WORDS_MAX:]
 
 

@@ -30,12 +30,11 @@ __all__ = ["Removal", "WorktreeOwner", "add", "remove", "take_over"]
 
 _ADD_S = 900.0  # a large tree on a slow disk; the measured cost is 1.2 s for 50,000 files
 
-# What git says because another git works on the same repository at this moment. The third: the directory `worktrees`
-# vanishes with the last worktree in it, just when ours is to be made there.
+# What git says because another git works on the same worktrees at this moment; for ref locks it waits itself. Second:
+# the directory `worktrees` vanishes with the last worktree in it, just when ours is to be made there.
 _CONTENTION = re.compile(
-    r"\.lock': File exists|could not lock config file .*: File exists"
+    rf"{HALF_MADE.pattern}"
     r"|could not create (leading )?director(y|ies) of '.*': (No such file or directory|File exists)"
-    rf"|{HALF_MADE.pattern}"
 )
 _PAUSES_S = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
 

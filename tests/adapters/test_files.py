@@ -1,15 +1,17 @@
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from gitkit import all_at_once, python
+from gitkit import all_at_once, python, wait_until
 
 from afk.adapters import files
 from afk.adapters.files import FileLock, LockOwner, append_line, owner, read_json, write_atomic
@@ -213,6 +215,29 @@ def test_lines_of_several_processes_are_whole_and_none_is_lost_in_a_rotation(tmp
     assert max(path.stat().st_size, (tmp_path / "log.1").stat().st_size) <= 20_000
 
 
+def test_a_line_that_waited_while_the_log_was_rotated_goes_into_the_new_one(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.touch()
+    with path.open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        writer = threading.Thread(target=append_line, args=(path, "late"), kwargs={"ceiling_bytes": 100})
+        writer.start()
+        wait_until(lambda: _descriptors_of(path) == 2, "the other writer to open the log")
+        path.rename(tmp_path / "log.1")
+        path.write_text("new\n")
+    writer.join()
+    assert (tmp_path / "log.1").read_text() == ""
+    assert path.read_text() == "new\nlate\n"
+
+
+def _descriptors_of(path: Path) -> int:
+    count = 0
+    for each in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):
+            count += each.readlink() == path
+    return count
+
+
 # ── FileLock ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 HOLDER = """
@@ -329,26 +354,36 @@ def test_two_processes_that_contend_never_hold_it_both(tmp_path: Path) -> None:
     assert counter.read_text() == "100"
 
 
+GLANCER = """
+import fcntl, sys, threading, time
+threading.Thread(target=lambda: (sys.stdin.read(), done.set()), daemon=True).start()
+done = threading.Event()
+print("ready", flush=True)
+while not done.is_set():
+    with open(sys.argv[1]) as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            pass
+    time.sleep(0.0002)
+"""
+
+
 def test_a_look_at_the_owner_does_not_make_an_entering_process_fail(tmp_path: Path) -> None:
     """Looking takes the lock for a moment; whoever enters just then must not be told that it is held."""
     path = tmp_path / "lock"
-    done = threading.Event()
-
-    def look() -> None:
-        while not done.is_set():
-            owner(path)
-
-    lookers = [threading.Thread(target=look) for _ in range(2)]
-    for thread in lookers:
-        thread.start()
+    path.touch()
+    lookers = [python(GLANCER, str(path)) for _ in range(2)]
     try:
-        for _ in range(100):
+        for looker in lookers:
+            assert looker.stdout is not None
+            assert looker.stdout.readline() == "ready\n"
+        for _ in range(500):
             with FileLock(path):
                 pass
     finally:
-        done.set()
-        for thread in lookers:
-            thread.join()
+        for looker in lookers:
+            looker.communicate()
 
 
 def test_a_holder_that_has_not_signed_yet_is_still_a_holder(tmp_path: Path) -> None:

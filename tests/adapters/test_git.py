@@ -356,6 +356,9 @@ def test_a_fetch_moves_only_the_refs_it_was_given(clone: Path, origin: Path, tmp
     assert git.fetch_into(clone, url, "refs/heads/main", "refs/afk/base/1") == tip
     assert refs(clone) == before | {"refs/afk/base/1": tip}
     assert not (clone / ".git" / "FETCH_HEAD").exists()
+    git.update_ref(clone, "refs/afk/all/mine", tip, None)
+    git.fetch(clone, url, "+refs/heads/*:refs/afk/all/*")
+    assert set(refs(clone, "refs/afk/all")) == {f"refs/afk/all/{name}" for name in ("main", "side", "mine")}
     gitkit.git(other, "push", "-q", "--force", "origin", "HEAD^:main")
     assert git.fetch_into(clone, url, "refs/heads/main", "refs/afk/base/1") == before["refs/heads/main"]
 

@@ -26,10 +26,12 @@ def test_dirt_is_named_path_by_path(clone: Path) -> None:
 
 def test_looking_at_the_tree_does_not_lock_the_index(clone: Path) -> None:
     """An agent's own `git add` must never fail because we looked."""
-    gitkit.write(clone, {"README.md": "A project.\n"})  # same content, newer: git would like to refresh the index
+    os.utime(clone / "README.md", (1, 1))  # same content, other time: git would like to refresh the index
     before = (clone / ".git" / "index").read_bytes()
     assert git.dirty_paths(clone) == []
     assert (clone / ".git" / "index").read_bytes() == before
+    gitkit.git(clone, "status")
+    assert (clone / ".git" / "index").read_bytes() != before
 
 
 def test_uncommitted_work_is_committed_whole_whatever_hooks_say(clone: Path) -> None:

@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import http.server
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -157,6 +159,7 @@ def test_the_variables_of_a_calling_git_hook_mislead_nobody(
     """`afk` run inside a hook or an alias is told of another repository, index and author date."""
     other = tmp_path / "other"
     gitkit.git(tmp_path, "init", "-q", str(other))
+    there = gitkit.commit(other, "another history", {"a": "1"})
     monkeypatch.setenv("GIT_DIR", str(other / ".git"))
     monkeypatch.setenv("GIT_WORK_TREE", str(other))
     monkeypatch.setenv("GIT_INDEX_FILE", str(other / "index"))
@@ -165,7 +168,7 @@ def test_the_variables_of_a_calling_git_hook_mislead_nobody(
     monkeypatch.setenv("GIT_AUTHOR_DATE", "2001-01-01T00:00:00Z")
     monkeypatch.setenv("GIT_LITERAL_PATHSPECS", "1")
     assert git.toplevel(clone) == clone
-    assert git.rev_parse(clone, "HEAD") == git.run(clone, "rev-parse", "HEAD").stdout.strip()
+    assert git.rev_parse(clone, "HEAD") == git.run(clone, "rev-parse", "HEAD").stdout.strip() != there
     (clone / "new").touch()
     made = git.commit_all(clone, "new")
     assert made
@@ -219,8 +222,6 @@ def test_settings_that_change_what_git_prints_change_nothing(clone: Path, git_en
         "diff.renames": "copies",
         "status.short": "true",
         "status.showUntrackedFiles": "no",
-        "log.showSignature": "true",
-        "core.quotePath": "true",
         "push.followTags": "true",
         "fetch.prune": "true",
         "i18n.logOutputEncoding": "latin1",
@@ -233,6 +234,31 @@ def test_settings_that_change_what_git_prints_change_nothing(clone: Path, git_en
     assert git.commit_message(clone, made) == "Grüße"
     assert git.touched_files(clone, "HEAD^", "HEAD") == ["ä"]
     assert git.diffstat(clone, "HEAD^", "HEAD") == git.DiffStat(1, 0, 1)
+
+
+def test_reading_a_signed_commit_starts_no_verifier(clone: Path, tmp_path: Path) -> None:
+    """What a verifier prints would stand in the message, and it may take its time."""
+    verifier = tmp_path / "verifier"
+    verifier.write_text(f"#!/bin/sh\ntouch '{tmp_path}/started'\necho '[GNUPG:] GOODSIG 1 x'\n")
+    verifier.chmod(0o755)
+    gitkit.git(clone, "config", "log.showSignature", "true")
+    gitkit.git(clone, "config", "gpg.program", str(verifier))
+    head, _, message = gitkit.git(clone, "cat-file", "commit", "HEAD").partition("\n\n")
+    signature = "gpgsig -----BEGIN PGP SIGNATURE-----\n \n x\n -----END PGP SIGNATURE-----"
+    raw = f"{head}\n{signature}\n\n{message}"
+    signed = gitkit.git(clone, "hash-object", "-t", "commit", "-w", "--stdin", input=raw)
+    assert git.commit_message(clone, signed) == "the beginning"
+    assert git.commits_with_trailer(clone, signed, "x", "y") == []
+    assert not (tmp_path / "started").exists()
+
+
+def test_words_come_without_colour(clone: Path, origin: Path) -> None:
+    for key in ("color.ui", "color.push", "color.transport", "color.remote", "color.advice"):
+        gitkit.git(clone, "config", key, "always")
+    gitkit.hook(origin, "pre-receive", "echo 'error: no' >&2; exit 1")
+    report = git.push(clone, gitkit.url(origin), [git.RefUpdate("refs/heads/x", gitkit.sha(clone), None)])
+    assert "remote: error: no\n" in report.text
+    assert "\x1b" not in report.text
 
 
 # ── What a remote may answer ────────────────────────────────────────────────────────────────────────────────────────
@@ -361,7 +387,9 @@ def test_a_remote_that_never_stops_talking_costs_bounded_memory(clone: Path) -> 
     assert caught.value.message.endswith("the end")
 
 
-def test_a_worktree_that_another_git_is_just_making_is_waited_for(clone: Path) -> None:
+def test_a_worktree_that_another_git_is_just_making_is_waited_for(
+    clone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Every git that looks at all worktrees dies of one whose files are not all there yet."""
     half = clone / ".git" / "worktrees" / "half made"
     half.mkdir(parents=True)
@@ -369,15 +397,16 @@ def test_a_worktree_that_another_git_is_just_making_is_waited_for(clone: Path) -
     (half / "commondir").touch()
     with pytest.raises(GitError, match="commondir"):
         git.run(clone, "worktree", "list", again=False)
-    script = (
-        "import sys; from pathlib import Path; from afk.adapters import git; print('ready', flush=True)\n"
-        "print(len(git.worktree_list(Path(sys.argv[1]))))"
-    )
-    looking = gitkit.python(script, str(clone))
-    assert looking.stdout is not None
-    assert looking.stdout.readline() == "ready\n"
-    (half / "commondir").write_text("../..\n")
-    assert looking.communicate()[0] == "2\n"
+    program, log = tmp_path / "bin" / "git", tmp_path / "log"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\necho called >>"{log}"\nexec {shutil.which("git")} "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    with ThreadPoolExecutor() as pool:
+        looking = pool.submit(git.worktree_list, clone)
+        gitkit.wait_until(lambda: log.exists() and log.read_text().count("called") > 1, "the second look")
+        (half / "commondir").write_text("../..\n")
+        assert len(looking.result()) == 2
 
 
 # ── Light commands stay light ───────────────────────────────────────────────────────────────────────────────────────

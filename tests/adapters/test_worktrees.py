@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import subprocess
 import sys
 import tempfile
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import gitkit
@@ -14,7 +17,7 @@ from gitkit import commit, refs, sha
 from afk.adapters import git, worktrees
 from afk.adapters.process import Identity, identity_of
 from afk.adapters.worktrees import Removal, WorktreeOwner
-from afk.errors import GitError
+from afk.errors import GitError, GitTimeout
 
 ATTEMPT = "wZ2R4-142-a1"
 BRANCH = "afk/wZ2R4/142-fix-it"
@@ -133,7 +136,7 @@ try:
     for n in range(6):
         path = clone / ".red" / "tmp" / name / str(n) / "worktree"
         worktrees.add(clone, path, f"afk/{name}/{n}-x", sha, f"{name}-{n}-a1")
-        if n % 2:
+        if n % 2 or name == "wDDDD":
             assert worktrees.remove(clone, path, owner=f"{name}-{n}-a1").gone
     print("fine")
 except Exception as error:
@@ -144,27 +147,64 @@ except Exception as error:
 def test_parallel_starts_never_fail_on_each_others_locks(clone: Path) -> None:
     names = ["wAAAA", "wBBBB", "wCCCC", "wDDDD"]
     assert gitkit.all_at_once(ADDER, [[str(clone), name] for name in names]) == ["fine"] * 4
-    assert len(git.worktree_list(clone)) == 1 + 4 * 3
+    assert len(git.worktree_list(clone)) == 1 + 3 * 3
     assert len(refs(clone, "refs/heads/afk")) == 4 * 6
 
 
-def test_a_lock_that_is_only_held_for_a_moment_is_waited_for(clone: Path, path: Path, tmp_path: Path) -> None:
-    """A ref lock that another git holds goes away; the transaction is undone and tried again until then."""
+MAKER = """
+import sys
+from pathlib import Path
+from afk.adapters import git, worktrees
+clone, path, branch, attempt = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], sys.argv[4]
+worktrees.add(clone, path, branch, git.rev_parse(clone, "HEAD"), attempt)
+"""
+
+
+def test_a_ref_lock_that_another_git_holds_is_waited_for(clone: Path, path: Path) -> None:
     lock = clone / ".git" / "refs" / "heads" / "afk" / "wZ2R4" / "142-fix-it.lock"
     lock.parent.mkdir(parents=True)
     lock.touch()
-    script = (
-        "import sys; from pathlib import Path; from afk.adapters import git, worktrees; clone = Path(sys.argv[1])\n"
-        "print('ready', flush=True)\n"
-        f"worktrees.add(clone, Path(sys.argv[2]), {BRANCH!r}, git.rev_parse(clone, 'HEAD'), {ATTEMPT!r}); print('made')"
-    )
-    adder = gitkit.python(script, str(clone), str(path))
-    assert adder.stdout is not None
-    assert adder.stdout.readline() == "ready\n"
-    assert adder.poll() is None
+    maker = gitkit.python(MAKER, str(clone), str(path), BRANCH, ATTEMPT)
+    gitkit.wait_until(lambda: _is_running("branch", BRANCH), "git to make the branch")
+    time.sleep(0.3)  # three times as long as git waits of its own accord
     lock.unlink()
-    assert adder.communicate()[0] == "made\n"
+    maker.communicate()
+    assert maker.returncode == 0
     assert sha(path) == sha(clone)
+
+
+def _is_running(*words: str) -> bool:
+    """Whether some process has these words in its command line."""
+    for each in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            if {word.encode() for word in words} <= set(each.read_bytes().split(b"\0")):
+                return True
+    return False
+
+
+ONCE = """#!/bin/sh
+case "$*" in *"worktree add"*)
+    if mkdir '{mark}' 2>/dev/null; then
+        echo "fatal: could not create directory of '.git/worktrees/worktree': No such file or directory" >&2
+        exit 128
+    fi
+esac
+exec {git} "$@"
+"""
+
+
+def test_a_directory_that_vanished_with_the_last_worktree_is_made_again(
+    clone: Path, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seen in about one of 300 starts while others remove theirs; here git's words for it come from a wrapper."""
+    program, mark = tmp_path / "bin" / "git", tmp_path / "failed once"
+    program.parent.mkdir()
+    program.write_text(ONCE.format(mark=mark, git=shutil.which("git")))
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    worktrees.add(clone, path, BRANCH, sha(clone), ATTEMPT)
+    assert mark.exists()
+    assert git.dirty_paths(path) == []
 
 
 # ── What fails leaves nothing ───────────────────────────────────────────────────────────────────────────────────────
@@ -184,6 +224,16 @@ def test_a_start_that_fails_leaves_neither_directory_nor_branch_nor_entry(clone:
     assert sha(path) == tip
 
 
+def test_a_start_that_takes_too_long_leaves_nothing(clone: Path, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R01: git, killed in the middle, cleans up nothing itself."""
+    monkeypatch.setattr(worktrees, "_ADD_S", 0.5)
+    gitkit.git(clone, "config", "filter.slow.smudge", "sleep 600")
+    tip = commit(clone, "slow", {".gitattributes": "*.bin filter=slow\n", "a.bin": "x"})
+    with pytest.raises(GitTimeout):
+        worktrees.add(clone, path, BRANCH, tip, ATTEMPT)
+    assert nothing_left(clone, path)
+
+
 def test_a_commit_that_is_not_there_leaves_nothing(clone: Path, path: Path) -> None:
     with pytest.raises(GitError):
         worktrees.add(clone, path, BRANCH, "f" * 40, ATTEMPT)
@@ -197,15 +247,6 @@ def test_a_branch_that_cannot_be_named_leaves_nothing(clone: Path, path: Path) -
     assert nothing_left(clone, path)
 
 
-SLOW = """
-import sys
-from pathlib import Path
-from afk.adapters import git, worktrees
-clone, path, branch, attempt = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], sys.argv[4]
-worktrees.add(clone, path, branch, git.rev_parse(clone, "HEAD"), attempt)
-"""
-
-
 def test_after_a_kill_in_the_middle_of_a_checkout_the_next_try_succeeds(
     clone: Path, path: Path, tmp_path: Path
 ) -> None:
@@ -214,7 +255,7 @@ def test_after_a_kill_in_the_middle_of_a_checkout_the_next_try_succeeds(
     slow = f"touch '{marker}'; while ! test -e '{go_on}'; do sleep 0.01; done; cat"
     gitkit.git(clone, "config", "filter.slow.smudge", slow)
     tip = commit(clone, "slow", {".gitattributes": "*.bin filter=slow\n", "a.bin": "x", "z": "later"})
-    maker = gitkit.python(SLOW, str(clone), str(path), BRANCH, ATTEMPT)
+    maker = gitkit.python(MAKER, str(clone), str(path), BRANCH, ATTEMPT)
     gitkit.wait_until(marker.exists, "the checkout")
     with pytest.raises(GitError, match=rf"is locked: afk {ATTEMPT} \(pid {maker.pid},"):
         worktrees.add(clone, path, BRANCH, tip, ATTEMPT)  # R04: the maker lives
