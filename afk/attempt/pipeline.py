@@ -224,6 +224,8 @@ def _run(attempt: Attempt, k: int, purpose: RunPurpose, paths: Sequence[str] = (
         started_s = attempt.project.clock.monotonic_s()
         before = git.snapshot_checkout(attempt.project.root)
         evidence = agentrun.run_agent(attempt, agentrun.Run(k, purpose, prompt, env))
+        if attempt.lost:
+            raise ClaimLost(attempt.issue.number)
         _remark(attempt, livepush.adopt_strays(attempt), _escape(attempt, before))
         facts = agentrun.git_facts(attempt)
         journal.record(
