@@ -11,6 +11,7 @@
     │  ├─ RemoteUnreachable      remote_unreachable    4   retryable
     │  ├─ RemoteDenied           remote_denied         4   reached, but it does not accept who we are
     │  ├─ EmptyRemote            remote_empty          4
+    │  ├─ BaseMoved              base_moved            4   retryable; others landed in every round
     │  └─ BaseMissing            base_missing          4
     ├─ TrackerError              tracker_failed        4   retryable
     │  ├─ IssueNotFound          issue_not_found       4
@@ -42,6 +43,7 @@ __all__ = [
     "AfkError",
     "AttemptNotFound",
     "BaseMissing",
+    "BaseMoved",
     "Cancelled",
     "ConfigError",
     "DestinationExists",
@@ -137,6 +139,11 @@ class RemoteDenied(GitError):
 
 class EmptyRemote(GitError):
     code = "remote_empty"
+
+
+class BaseMoved(GitError):
+    code = "base_moved"
+    retryable = True
 
 
 class BaseMissing(GitError):

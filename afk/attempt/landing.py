@@ -23,7 +23,7 @@ from afk.domain.outcome import AttemptEnded, Outcome
 from afk.errors import GitError, LockHeld, RemoteUnreachable
 from afk.wire.safetext import title as safe_title
 
-__all__ = ["Landed", "build_merge", "lander", "push_merge", "reword", "signs", "was_landed"]
+__all__ = ["Landed", "build_merge", "landed_before", "lander", "push_merge", "reword", "signs"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,15 +104,11 @@ def push_merge(attempt: Attempt, base: str, base_sha: str, merge_sha: str) -> La
     raise AttemptEnded(Outcome.INFRA, f"the remote refused the merge into {base}: {pushed.text}")
 
 
-def was_landed(attempt: Attempt) -> bool:
-    """After a crash: whether the merge that was built is in the base on the remote by now."""
-    merge_sha = attempt.journal.get(Step.MERGED, attempt.journal.count(Step.MERGED) or None).get("merge_sha")
-    if not merge_sha:
-        return False
-    project, base = attempt.project, str(attempt.journal.fact("base"))
-    ref = attempt.private_ref("base")
-    git.fetch(project.root, project.url, f"+refs/heads/{base}:{ref}")
-    return git.is_ancestor(project.root, str(merge_sha), ref)
+def landed_before(attempt: Attempt, base_sha: str) -> str | None:
+    """The merge of this attempt that is in the base already, whoever saw it get there; None when there is none."""
+    journal, root = attempt.journal, attempt.project.root
+    built = [str(journal.get(Step.MERGED, k)["merge_sha"]) for k in range(1, journal.count(Step.MERGED) + 1)]
+    return next((sha for sha in reversed(built) if git.is_ancestor(root, sha, base_sha)), None)
 
 
 # ── Commit messages ─────────────────────────────────────────────────────────────────────────────────────────────────

@@ -23,7 +23,7 @@ from afk.attempt.session import Attempt
 from afk.domain.lifecycle import HookPoint
 from afk.domain.outcome import AttemptEnded, GitFacts, Outcome, RunEvidence, RunPurpose, VerdictKind, classify
 from afk.domain.stage import Stage
-from afk.errors import AfkError, DiskFull, InvalidInput, IssueNotFound, RemoteUnreachable, TrackerError
+from afk.errors import AfkError, BaseMoved, DiskFull, InvalidInput, IssueNotFound, RemoteUnreachable, TrackerError
 
 __all__ = ["Result", "work_one_issue"]
 
@@ -305,15 +305,21 @@ def _after_run(attempt: Attempt, k: int, evidence: RunEvidence) -> None:
 
 def _land(attempt: Attempt) -> None:
     """Integrate, validate, merge, push, until the tree that was validated is the tree on the base."""
-    journal, config = attempt.journal, attempt.project.config
+    journal = attempt.journal
     if journal.has(Step.LANDED):
         return
-    if patiently(attempt, lambda: landing.was_landed(attempt)):  # the owner died between the push and its record
-        _landed(attempt)
-        return
-    for _ in range(config.landing.rounds):
+    patiently(attempt, lambda: _land_in_rounds(attempt))
+
+
+def _land_in_rounds(attempt: Attempt) -> None:
+    """Raises `BaseMoved` when others were faster in every round: wait and begin again, the agent is not run for it."""
+    journal, rounds = attempt.journal, attempt.project.config.landing.rounds
+    for _ in range(rounds):
         attempt.check_interrupt()
         base_sha = patiently(attempt, lambda: workspace.fetch_base(attempt))
+        if (merge_sha := landing.landed_before(attempt, base_sha)) is not None:
+            _landed(attempt, merge_sha)  # the owner died, or the answer was lost, between the push and its record
+            return
         journal.set_facts(base_sha=base_sha)
         _integrate(attempt, base_sha)
         head = landing.reword(attempt, base_sha)
@@ -324,9 +330,7 @@ def _land(attempt: Attempt) -> None:
         if patiently(attempt, partial(_merge, attempt, base_sha, head, checked.tree)):
             return
         attempt.progress.log("landing.again", f"the base {journal.fact('base')} moved; integrating again")
-    raise AttemptEnded(
-        Outcome.INFRA, f"the base moved in each of {config.landing.rounds} landing rounds; the work is kept"
-    )
+    raise BaseMoved(f"the base {journal.fact('base')} moved in each of {rounds} landing rounds")
 
 
 def _merge(attempt: Attempt, base_sha: str, head: str, tree: str) -> bool:
@@ -339,12 +343,11 @@ def _merge(attempt: Attempt, base_sha: str, head: str, tree: str) -> bool:
         attempt.progress.stage(Stage.PUSH)
         landed = landing.push_merge(attempt, base, base_sha, merge_sha)
         if landed.ok:
-            _landed(attempt)
+            _landed(attempt, merge_sha)
     return landed.ok
 
 
-def _landed(attempt: Attempt) -> None:
-    merge_sha = attempt.journal.get(Step.MERGED, attempt.journal.count(Step.MERGED))["merge_sha"]
+def _landed(attempt: Attempt, merge_sha: str) -> None:
     attempt.journal.set_facts(merge_sha=merge_sha)
     attempt.journal.record(Step.LANDED, durable=True, merge_sha=merge_sha)
 
@@ -508,7 +511,7 @@ def patiently(attempt: Attempt, ask: Callable[[], T]) -> T:
     while True:
         try:
             return ask()
-        except (RemoteUnreachable, TrackerError) as error:
+        except (BaseMoved, RemoteUnreachable, TrackerError) as error:
             if not error.retryable:
                 raise
             if clock.monotonic_s() - began + wait_s > patience_s:
