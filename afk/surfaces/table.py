@@ -248,6 +248,7 @@ COMMANDS: tuple[Command, ...] = (
             Option("--dry-run", "show what would be picked, what would run and where it would land; touch nothing"),
             Option("--once", "one issue, then stop"),
             Option("-n", "at most so many issues", NUMBER),
+            Option("--workers", "how many issues are worked at once (default: afk.workers, else 1)", NUMBER),
             Option("--prd", "only issues that belong to this one", NUMBER),
             Option("--issues", "exactly these issues, in this order", NUMBERS),
             Option("--base", "the branch to start from and to land on (default: the remote's default branch)", BRANCH),

@@ -304,10 +304,10 @@ def test_what_is_not_there_yet_is_refused_at_its_line(tmp_path: Path) -> None:
     """S9."""
     path = write(tmp_path, "afk:\n  landing:\n    mode: pr\n  runner: codex\n")
 
-    loaded: Loaded = load(tmp_path, env={"AFK_WORKERS": "2"})
+    loaded: Loaded = load(tmp_path, env={"AFK_LANDING_BATCH": "2"})
 
     assert [(each.path, each.key, each.line) for each in loaded.unsupported()] == [
-        ("AFK_WORKERS", "afk.workers", None),
+        ("AFK_LANDING_BATCH", "afk.landing.batch", None),
         (str(path), "afk.landing.mode", 3),
         (str(path), "afk.runner", 4),
     ]

@@ -385,7 +385,6 @@ OURS = "runner: command, agents: {command: {argv: [x]}}"
     ("setting", "key"),
     [
         ("tracker: github", "afk.tracker"),
-        ("workers: 2", "afk.workers"),
         ("landing: {mode: pr}", "afk.landing.mode"),
         ("landing: {batch: 2}", "afk.landing.batch"),
         ("landing: {submodules: init}", "afk.landing.submodules"),

@@ -22,7 +22,7 @@ PLAN_SCHEMA = "afk.run.plan.v1"
 
 def run(context: CommandContext, arguments: Arguments) -> Result:
     """Exit 1 for stranded work (and parked issues under `--strict`), 75 when the runner is exhausted."""
-    project = open_project(context)
+    project = open_project(context, {"afk.workers": arguments.number_or_none("workers")})
     options = _options(project, arguments)
     if arguments.flag("dry_run"):
         return _plan(context, project, options)

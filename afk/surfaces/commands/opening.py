@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -25,9 +26,9 @@ __all__ = [
 ]
 
 
-def open_project(context: CommandContext) -> Project:
-    """Raises what `Project.open` raises."""
-    return Project.open(context.cwd, environ=context.env, config_path=context.config_path)
+def open_project(context: CommandContext, overrides: Mapping[str, object] | None = None) -> Project:
+    """`overrides` are flags by dotted key, None: not given. Raises what `Project.open` raises."""
+    return Project.open(context.cwd, environ=context.env, config_path=context.config_path, overrides=overrides)
 
 
 class LookingLog(Log):

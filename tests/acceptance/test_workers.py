@@ -1,0 +1,54 @@
+"""Several issues at once: each in a lane of its own, all of them taken up again when the supervisor dies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import gitkit
+from drainkit import Place, ended, status_of
+
+
+def file_meeting(place: Place, folder: Path, numbers: range, count: int) -> None:
+    """Issues whose agents end only when `count` files are in `folder`."""
+    folder.mkdir()
+    for number in numbers:
+        place.file(number, f"Job {number}", f"agent: meets {folder} {count}\n")
+
+
+def test_four_workers_work_four_issues_at_the_same_time(place: Place, tmp_path: Path) -> None:
+    """R71: no issue twice; the lander is one, and a base that the others move is no failure."""
+    file_meeting(place, tmp_path / "met", range(1, 5), 4)
+
+    ran = place.run("--workers", "4")
+
+    assert ran.code == 0, ran.stderr
+    assert ran.outcomes == dict.fromkeys(range(1, 5), "done")
+    assert sorted(place.landed()) == [f"merge: #{number} Job {number}" for number in range(1, 5)]
+    assert len({path.parent.name for path in place.attempts()}) == 4
+    assert (place.claims(), place.live_branches(), place.worktrees()) == ({}, {}, [])
+    assert [len(place.envelopes(number)) for number in range(1, 5)] == [1, 1, 1, 1]
+
+
+def test_agents_that_outlive_their_supervisor_are_followed_to_their_ends(place: Place, tmp_path: Path) -> None:
+    """Adoption: no agent is run twice, and a new run with one worker follows all four."""
+    met = tmp_path / "met"
+    file_meeting(place, met, range(1, 5), 5)
+    process = place.start("run", "--json", "--workers", "4")
+    gitkit.wait_until(lambda: len(list(met.iterdir())) == 4, "four agents")
+    process.kill()
+    assert ended(process).code == -9
+
+    (met / "go").write_text("")
+    ran = place.run()
+
+    assert ran.outcomes == dict.fromkeys(range(1, 5), "done"), ran.stderr
+    assert [len(list(attempt.glob("runs/*-agent"))) for attempt in place.attempts()] == [1, 1, 1, 1]
+    assert [status_of(envelope) for number in range(1, 5) for envelope in place.envelopes(number)] == ["done"] * 4
+
+
+def test_a_cap_holds_for_all_workers_together(place: Place) -> None:
+    for number in range(1, 5):
+        place.file(number)
+    ran = place.run("--workers", "3", "-n", "2")
+    assert ran.payload["stopped_by"] == "cap"
+    assert sorted(ran.outcomes) == [1, 2]
