@@ -307,7 +307,7 @@ def test_what_is_not_there_yet_is_refused_at_its_line(tmp_path: Path) -> None:
     loaded: Loaded = load(tmp_path, env={"AFK_LANDING_BATCH": "2"})
 
     assert [(each.path, each.key, each.line) for each in loaded.unsupported()] == [
-        ("AFK_LANDING_BATCH", "afk.landing.batch", None),
         (str(path), "afk.landing.mode", 3),
+        ("AFK_LANDING_BATCH", "afk.landing.batch", None),
         (str(path), "afk.runner", 4),
     ]
