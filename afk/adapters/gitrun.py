@@ -11,8 +11,9 @@ import re
 import select
 import signal
 import subprocess
+import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -162,13 +163,17 @@ def _execute(
     argv = ["git", *settings, "--no-pager", *args]
     # Files, not pipes: what git leaves behind (an ssh master, a credential daemon) may hold a pipe open for ever (R27).
     with output.open("wb") if output else _scratch() as out, _scratch() as err, _stdin(input) as stdin:
+        release = _hold_interrupt()
         try:
             process = subprocess.Popen(
                 argv, cwd=repo, env=env, stdin=stdin, stdout=out, stderr=err, start_new_session=True
             )
-        except OSError as error:
-            raise _not_started(repo, error) from error
-        if not _wait(process, timeout_s):
+        except BaseException as error:
+            release()
+            if isinstance(error, OSError):
+                raise _not_started(repo, error) from error
+            raise
+        if not _wait(process, timeout_s, release):
             raise GitTimeout(
                 f"git {_verb(args)} in {repo} did not end within {timeout_s:g} s", hint=f"git -C {repo} status"
             )
@@ -196,9 +201,28 @@ def _stdin(input: bytes | None) -> Iterator[IO[bytes] | int]:
         yield file
 
 
-def _wait(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
+def _hold_interrupt() -> Callable[[], None]:
+    """Until the answer is called a Ctrl-C waits: it must not fall between git's start and our watch over it."""
+    if (
+        threading.current_thread() is not threading.main_thread()
+        or signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+    ):
+        return lambda: None  # nothing is raised in this thread
+    came: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+
+    def release() -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        if came:
+            raise KeyboardInterrupt
+
+    return release
+
+
+def _wait(process: subprocess.Popen[bytes], timeout_s: float, release: Callable[[], None]) -> bool:
     """False when the time was up; the group is killed then, and on every exception that passes."""
     try:
+        release()
         if _ends_within(process, timeout_s):
             process.wait()
             return True

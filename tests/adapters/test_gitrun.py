@@ -56,6 +56,12 @@ def test_a_machine_without_git_is_told_so(clone: Path, monkeypatch: pytest.Monke
     assert caught.value.hint == "git --version"
 
 
+def test_what_cannot_be_a_command_line_leaves_ctrl_c_as_it_was(clone: Path) -> None:
+    with pytest.raises(ValueError, match="null byte"):
+        git.rev_parse(clone, "a\0b")
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
 # ── Nobody is at the keyboard ───────────────────────────────────────────────────────────────────────────────────────
 
 
