@@ -84,8 +84,7 @@ def _take(attempt: Attempt) -> bool:
     if journal.has(Step.RELEASED):
         return True
     if journal.fact("forgetting"):
-        report.forget(attempt)
-        return False
+        return _give_back(attempt, ours=claim.recover())
     if journal.has(Step.CLAIMED):
         if claim.renewed_s is None and not claim.recover() and not journal.has(Step.RELEASING):
             raise ClaimLost(attempt.issue.number)
@@ -112,15 +111,23 @@ def _confirm(attempt: Attempt) -> bool:
         ready = False
     if not ready:
         attempt.journal.set_facts(forgetting=True)
-        attempt.claim.release()
-        report.forget(attempt)
-        return False
+        return _give_back(attempt, ours=True)
     thread = briefing.read_thread(attempt.project, now.number)
     attempt.issue = now
     attempt.journal.set_facts(title=now.title, issue=now.to_json())
     directive_at = thread.directive_at.isoformat() if thread.directive_at else None
     attempt.journal.record(Step.CONFIRMED, past=report.past_json(thread.past), directive_at=directive_at)
     return True
+
+
+def _give_back(attempt: Attempt, *, ours: bool) -> bool:
+    """CLAIMED -> QUEUED, as if it had never been claimed; always False. Raises `RemoteUnreachable`: it stays owed."""
+    if ours:
+        pushed = attempt.claim.release()
+        if not pushed.ok:
+            raise RemoteUnreachable(f"could not give issue #{attempt.issue.number} back: {pushed.text}")
+    report.forget(attempt)
+    return False
 
 
 # ── Worktree, setup, handoff ────────────────────────────────────────────────────────────────────────────────────────
