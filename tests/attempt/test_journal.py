@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -134,6 +136,16 @@ def test_a_fact_that_did_not_change_is_not_written_again(journal: Journal, tmp_p
     assert path.stat().st_ino != file
 
 
+@pytest.fixture
+def restless() -> Iterator[None]:
+    """Threads take turns all the time, so that whatever two of them can do to each other happens."""
+    usual_s = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(usual_s)
+
+
+@pytest.mark.usefixtures("restless")
 def test_threads_that_write_at_once_lose_nothing(journal: Journal, tmp_path: Path) -> None:
     """The slot and the thread that pushes beside the agent share a journal, while others read the file."""
     start, written = threading.Barrier(5), threading.Event()

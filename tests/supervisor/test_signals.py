@@ -6,7 +6,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import gitkit
@@ -90,35 +90,38 @@ def test_a_signal_does_not_break_into_what_the_loop_is_doing() -> None:
         assert line(process) == "1 True False [1]"
 
 
+def ends(work: Callable[[], None]) -> bool:
+    """Whether it comes to an end; a thread that hangs is left behind."""
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(gitkit.READY_S)
+    return not thread.is_alive()
+
+
 def test_a_bell_wakes_the_waiter_from_another_thread() -> None:
-    bell, woken = Bell(), threading.Event()
-
-    def wait() -> None:
-        bell.wait(3600)
-        woken.set()
-
-    waiter = threading.Thread(target=wait, daemon=True)
-    waiter.start()
-    bell.ring()
-    assert woken.wait(gitkit.READY_S)
-    waiter.join()
+    bell = Bell()
+    ringer = threading.Timer(0.05, bell.ring)
+    ringer.start()
+    assert ends(lambda: bell.wait(3600))
+    ringer.join()
     bell.close()
 
 
 def test_a_bell_that_was_rung_too_early_is_heard() -> None:
     bell = Bell()
     bell.ring()
-    waiter = threading.Thread(target=bell.wait, args=(3600,), daemon=True)
-    waiter.start()
-    waiter.join(gitkit.READY_S)
-    assert not waiter.is_alive()
+    assert ends(lambda: bell.wait(3600))
     bell.close()
 
 
 def test_ringing_never_blocks_and_one_wait_hears_it_all() -> None:
     bell = Bell()
-    for _ in range(70_000):  # more than a pipe holds
-        bell.ring()
+
+    def ring_often() -> None:
+        for _ in range(70_000):  # more than a pipe holds
+            bell.ring()
+
+    assert ends(ring_often)
     bell.wait(0)
     began = time.monotonic()
     bell.wait(0.05)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 import unicodedata
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -286,7 +287,8 @@ def test_notes_without_end_lose_their_middle() -> None:
     "piece", [" ", "\n", " \n", "<", "</agent-notes>\n", "<agent-notes ", "</agent-notes \t", "<\x1c"]
 )
 def test_reading_and_writing_take_no_longer_than_the_text_is_long(piece: str) -> None:
-    """A pattern that backtracks would take minutes for these."""
-    text = piece * 100_000
+    """One pattern that steps back makes it a hundred times longer."""
+    text, began_s = piece * 100_000, time.process_time()
     assert agent_notes(in_place(BUILT, f"{text}x")).endswith("x")
     assert list(tags(build(replace(FIRST, issue_body=f"x{text}")))) == list(expected_tags(FIRST))
+    assert time.process_time() - began_s < 2

@@ -150,8 +150,8 @@ def test_rows_under_a_broken_header_are_not_read_by_the_names_of_the_one_before(
     assert read.broken == (3, 4, 5, 6)
 
 
-def test_a_row_before_any_header_is_broken() -> None:
-    assert toonl.parse("1,2\n[]{a,b}:\n1,2\n") == toonl.Rows(({"a": 1, "b": 2},), (1,))
+def test_lines_before_any_header_are_broken() -> None:
+    assert toonl.parse("1,2\n\nno row\n[]{a,b}:\n1,2\n") == toonl.Rows(({"a": 1, "b": 2},), (1, 2, 3))
 
 
 @pytest.mark.parametrize(
