@@ -91,8 +91,11 @@ class Project:
 
     @cached_property
     def url(self) -> str:
-        """The remote's address; fetch and push name it, so that no configuration of the checkout is touched."""
-        return git.remote_url(self.root, self.config.remote)
+        """Where the remote is pushed to, and read from too: what we decide on must be what we change.
+
+        Fetch and push name it, so that no configuration of the checkout is touched.
+        """
+        return git.push_url(self.root, self.config.remote)
 
     @cached_property
     def default_base(self) -> str:

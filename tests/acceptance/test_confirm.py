@@ -1,7 +1,8 @@
-"""Between the listing and the claim the issue may change: then the attempt never was."""
+"""What is true when the attempt begins: the issue as it is by then, and the remote that is pushed to."""
 
 from __future__ import annotations
 
+import gitkit
 from drainkit import Place
 
 
@@ -17,3 +18,10 @@ def test_an_issue_that_is_not_ready_once_it_is_ours_is_given_back_without_a_trac
     assert place.issue(7)["state"] == "closed"
     assert place.labels(7) == {"ready-for-agent"}
     assert (place.comments(7), place.claims(), place.live_branches(), place.attempts()) == ([], {}, {}, [])
+
+
+def test_a_remote_that_is_pushed_to_under_another_address_is_used_by_that_address(place: Place) -> None:
+    gitkit.git(place.clone, "remote", "set-url", "--push", "origin", gitkit.url(place.origin))
+    gitkit.git(place.clone, "remote", "set-url", "origin", "file:///nowhere/else.git")
+    place.file(7, body="agent: done\n")
+    assert place.run().outcomes == {7: "done"}
