@@ -22,6 +22,9 @@ from afk.wire.handoff import Guidance, Handoff, PreviousAttempt, agent_notes, bu
 __all__ = ["Thread", "Told", "issue_json", "left_by_last", "notes", "prompt", "read_thread", "write_handoff"]
 
 
+_HANDOFF_MAX_BYTES = 8 * 1024 * 1024
+
+
 @dataclass(frozen=True, slots=True)
 class Told:
     """An earlier attempt as its envelope tells it, with the comment it stands in."""
@@ -198,8 +201,9 @@ def _prompt_context(attempt: Attempt) -> prompts.PromptContext:
 
 
 def notes(attempt: Attempt) -> str:
-    """What the agent wrote into the handoff; empty when the file is gone or unreadable."""
+    """What the agent wrote into the handoff; empty when the file is gone or unreadable, bounded when it is huge."""
     try:
-        return agent_notes(attempt.handoff.read_text(encoding="utf-8", errors="replace"))
+        with attempt.handoff.open("rb") as file:
+            return agent_notes(file.read(_HANDOFF_MAX_BYTES).decode("utf-8", "replace"))
     except OSError:
         return ""

@@ -46,7 +46,6 @@ class Step(StrEnum):
     RUN_STARTED = "run-started"
     RUN_ENDED = "run-ended"
     SETTLED = "settled"
-    INTEGRATED = "integrated"
     VALIDATED = "validated"
     ADMITTED = "admitted"
     MERGED = "merged"
@@ -71,6 +70,7 @@ class Journal:
         self._document = document
         self._clock = clock
         self._seam = seam
+        self._synced = False  # whether the last write was waited for
         self._lock = threading.RLock()
 
     @classmethod
@@ -91,17 +91,18 @@ class Journal:
         try:
             document = json.loads(path.read_text(encoding="utf-8"))
             version = document["version"]
-            if not isinstance(version, int) or not isinstance(document["steps"], dict):
-                raise ValueError("not a journal")
-            known = version > VERSION or AttemptId.parse(document["attempt_id"]) is not None
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            if type(version) is not int:
+                raise ValueError("its version is no number")
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise JournalBroken(f"cannot read {path}: {error}", hint="afk status") from error
-        if version > VERSION:
+        if version > VERSION:  # asked before anything else: what is inside may look quite different by then
             raise JournalTooNew(
                 f"{path} was written by a newer afk (journal version {version}, this one reads up to {VERSION})",
                 hint="upgrade afk, then: afk run",
             )
-        if not known:
+        if not isinstance(document.get("steps"), dict) or not isinstance(document.get("facts"), dict):
+            raise JournalBroken(f"{path} has no steps or no facts", hint="afk status")
+        if AttemptId.parse(str(document.get("attempt_id"))) is None:
             raise JournalBroken(f"{path} names no attempt", hint="afk status")
         return cls(directory, document, clock=clock, seam=seam)
 
@@ -130,8 +131,8 @@ class Journal:
         key = _key(step, k)
         self._seam("before", key)
         with self._lock:
-            self._document["steps"][key] = {"at": self._clock.now().isoformat(), **evidence}
-            self._write(durable)
+            taken = {key: {"at": self._clock.now().isoformat(), **evidence}}
+            self._write({**self._document, "steps": {**self._document["steps"], **taken}}, durable)
         self._seam("after", key)
         return dict(evidence)
 
@@ -141,18 +142,19 @@ class Journal:
             return self._document["facts"].get(name, default)
 
     def set_facts(self, *, durable: bool = False, **facts: Any) -> None:
-        with self._lock:
-            if all(self._document["facts"].get(name, ...) == value for name, value in facts.items()):
-                return
-            self._document["facts"].update(facts)
-            self._write(durable)
+        """Nothing is written when nothing changes, unless it has to be `durable` now and was not before."""
+        self._change(facts, durable)
 
     def set_fact(self, name: str, value: Any) -> None:
         """`set_facts` for a name that is no identifier."""
+        self._change({name: value}, False)
+
+    def _change(self, facts: Mapping[str, Any], durable: bool) -> None:
         with self._lock:
-            if self._document["facts"].get(name, ...) != value:
-                self._document["facts"][name] = value
-                self._write(durable=False)
+            known = self._document["facts"]
+            if (self._synced or not durable) and all(known.get(name, ...) == value for name, value in facts.items()):
+                return
+            self._write({**self._document, "facts": {**known, **facts}}, durable)
 
     def append_fact(self, name: str, item: Any) -> None:
         with self._lock:
@@ -164,9 +166,11 @@ class Journal:
         with self._lock:
             return {key: dict(value) for key, value in self._document["steps"].items()}
 
-    def _write(self, durable: bool) -> None:
-        text = json.dumps(self._document, ensure_ascii=True, indent=1)
+    def _write(self, document: dict[str, Any], durable: bool) -> None:
+        """What is remembered is what is on disk: a write that fails changes neither."""
+        text = json.dumps(document, ensure_ascii=True, indent=1)
         write_atomic(self.directory / JOURNAL, text + "\n", durable=durable)
+        self._document, self._synced = document, durable
 
 
 def _key(step: Step, k: int | None) -> str:

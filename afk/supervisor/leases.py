@@ -39,7 +39,7 @@ class Sights:
         seen: dict[str, Any] = {}
         for number, sha in claims.items():
             old = known.get(str(number))
-            same = isinstance(old, dict) and old.get("sha") == sha and old.get("boot_id") == boot
+            same = _is_sight(old, sha, boot, now)
             seen[str(number)] = old if same else {"sha": sha, "boot_id": boot, "monotonic_s": now}
         if seen != known:
             write_atomic(self._path, json.dumps(seen, indent=1) + "\n")
@@ -49,6 +49,14 @@ class Sights:
         """A file that is gone or broken only means that every age starts anew."""
         try:
             known = json.loads(self._path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return {}
         return known if isinstance(known, dict) else {}
+
+
+def _is_sight(old: Any, sha: str, boot: str, now_s: float) -> bool:
+    """Whether an entry of the file is an earlier sight of this very claim in this boot, and nothing else."""
+    if not isinstance(old, dict) or (old.get("sha"), old.get("boot_id")) != (sha, boot):
+        return False
+    seen_s = old.get("monotonic_s")
+    return isinstance(seen_s, int | float) and not isinstance(seen_s, bool) and seen_s <= now_s

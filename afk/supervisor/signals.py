@@ -10,6 +10,7 @@ import os
 import select
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType, TracebackType
 
 from afk.attempt.session import Stop
@@ -18,7 +19,10 @@ __all__ = ["Bell", "Signals"]
 
 
 class Bell:
-    """Wakes the one thread that waits; may be rung from a signal handler and from any thread."""
+    """Wakes the one thread that waits; may be rung from a signal handler and from any thread, as long as there is one.
+
+    The pipe lasts as long as the process: a late ring must not meet another file under its number.
+    """
 
     def __init__(self) -> None:
         self._read, self._write = os.pipe()
@@ -26,25 +30,15 @@ class Bell:
         os.set_blocking(self._write, False)
 
     def ring(self) -> None:
-        try:
+        with suppress(BlockingIOError):  # it has been rung often enough
             os.write(self._write, b"!")
-        except BlockingIOError:
-            pass  # it has been rung often enough
-        except OSError:
-            pass  # nobody waits any more
 
     def wait(self, timeout_s: float) -> None:
         """Until it is rung, or the time is over."""
         select.select([self._read], [], [], max(0.0, timeout_s))
-        try:
+        with suppress(BlockingIOError):
             while os.read(self._read, 4096):
                 pass
-        except BlockingIOError:
-            pass
-
-    def close(self) -> None:
-        os.close(self._read)
-        os.close(self._write)
 
 
 class Signals:

@@ -100,7 +100,7 @@ class Slot:
             worker=worker,
             host=project.host,
             attempt=str(attempt_id),
-            lease_s=round(project.config.claim.lease_s),
+            lease_s=max(1, round(project.config.claim.lease_s)),
             state="working",
         )
         facts = {

@@ -70,7 +70,7 @@ def _custody(project: Project, number: int) -> Claim:
         worker="custody",
         host=project.host,
         attempt="custody",
-        lease_s=round(project.config.claim.lease_s),
+        lease_s=max(1, round(project.config.claim.lease_s)),
     )
     return Claim(
         project.root, project.url, number, record, sha=None, clock=project.clock, intend=lambda record, sha: None

@@ -235,6 +235,9 @@ def test_a_journal_of_a_newer_afk_is_refused_by_name_and_left_as_it_is(journal: 
     [
         {"version": "1"},
         {"version": None},
+        {"version": True},
+        {"facts": []},
+        {"facts": None},
         {"steps": []},
         {"steps": None},
         {"attempt_id": ""},
@@ -248,7 +251,9 @@ def test_a_journal_with_a_wrong_value_is_broken(journal: Journal, tmp_path: Path
         load(tmp_path)
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"null", b"{}", b'"journal"', b"\xff\xfe\x00", b'{"version":1}'])
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[]", b"null", b"{}", b'"journal"', b"\xff\xfe\x00", b'{"version":1}', b"[" * 100_000]
+)
 def test_what_is_no_journal_is_broken(journal: Journal, tmp_path: Path, content: bytes) -> None:
     (tmp_path / "142-a1" / JOURNAL).write_bytes(content)
     with pytest.raises(JournalBroken, match=r"142-a1/attempt\.json"):
@@ -258,3 +263,25 @@ def test_what_is_no_journal_is_broken(journal: Journal, tmp_path: Path, content:
 def test_a_directory_without_a_journal_is_broken(tmp_path: Path) -> None:
     with pytest.raises(JournalBroken):
         load(tmp_path)
+
+
+def test_a_newer_journal_is_known_by_its_version_alone(journal: Journal, tmp_path: Path) -> None:
+    (tmp_path / "142-a1" / JOURNAL).write_text('{"version": 2, "actions": []}')
+    with pytest.raises(JournalTooNew):
+        load(tmp_path)
+
+
+def test_a_write_that_fails_is_not_remembered(journal: Journal, tmp_path: Path) -> None:
+    """R20: what is remembered is what is on disk; once there is room again, the same call writes it."""
+    folder = tmp_path / "142-a1"
+    folder.rename(tmp_path / "away")
+    with pytest.raises(OSError):
+        journal.set_facts(claim_sha="a")
+    with pytest.raises(OSError):
+        journal.record(Step.CLAIMED)
+    assert not journal.has(Step.CLAIMED)
+    (tmp_path / "away").rename(folder)
+
+    journal.set_facts(claim_sha="a")
+    assert load(tmp_path).fact("claim_sha") == "a"
+    assert not load(tmp_path).has(Step.CLAIMED)

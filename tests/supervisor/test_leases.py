@@ -107,6 +107,17 @@ def test_a_broken_file_means_that_ages_start_anew(sights: Sights, clock: HandClo
     assert sights.look({7: OLD})[7].unchanged_s == 10
 
 
+@pytest.mark.parametrize("seen", ["now", None, True, 1e12])
+def test_a_sight_without_a_time_that_has_been_starts_anew(
+    sights: Sights, clock: HandClock, path: Path, seen: object
+) -> None:
+    sights.look({7: OLD})
+    known = json.loads(path.read_text())
+    known["7"]["monotonic_s"] = seen
+    path.write_text(json.dumps(known))
+    assert sights.look({7: OLD})[7].unchanged_s == 0
+
+
 def test_a_look_that_shows_nothing_new_writes_nothing(sights: Sights, clock: HandClock, path: Path) -> None:
     sights.look({7: OLD})
     file = path.stat().st_ino

@@ -104,14 +104,12 @@ def test_a_bell_wakes_the_waiter_from_another_thread() -> None:
     ringer.start()
     assert ends(lambda: bell.wait(3600))
     ringer.join()
-    bell.close()
 
 
 def test_a_bell_that_was_rung_too_early_is_heard() -> None:
     bell = Bell()
     bell.ring()
     assert ends(lambda: bell.wait(3600))
-    bell.close()
 
 
 def test_ringing_never_blocks_and_one_wait_hears_it_all() -> None:
@@ -126,4 +124,3 @@ def test_ringing_never_blocks_and_one_wait_hears_it_all() -> None:
     began = time.monotonic()
     bell.wait(0.05)
     assert time.monotonic() - began >= 0.05  # nothing was left of it: a wait is never shorter by itself
-    bell.close()
