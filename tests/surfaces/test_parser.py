@@ -22,6 +22,7 @@ def test_every_value_of_a_command_is_there_given_or_not() -> None:
         "dry_run": True,
         "once": False,
         "n": None,
+        "workers": None,
         "prd": None,
         "issues": (5, 3, 9),
         "base": "main",
