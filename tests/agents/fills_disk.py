@@ -13,11 +13,15 @@ from pathlib import Path
 
 from kit import done, touch, work
 
+SLACK_BYTES = 2_000_000
+
 
 def fill(file: Path, leave: int) -> None:
     disk = os.statvfs(file.parent)
     with file.open("wb") as big:
-        os.posix_fallocate(big.fileno(), 0, max(1, disk.f_bavail * disk.f_frsize - leave))
+        # Somebody else may write meanwhile, and an allocation that does not fit takes nothing at all: the rest is written.
+        os.posix_fallocate(big.fileno(), 0, max(1, disk.f_bavail * disk.f_frsize - leave - SLACK_BYTES))
+        big.seek(0, os.SEEK_END)
         with suppress(OSError):
             while not leave:
                 big.write(bytes(4096))
