@@ -19,7 +19,7 @@ SLACK_BYTES = 2_000_000
 def fill(file: Path, leave: int) -> None:
     disk = os.statvfs(file.parent)
     with file.open("wb") as big:
-        # Somebody else may write meanwhile, and an allocation that does not fit takes nothing at all: the rest is written.
+        # Somebody else may write meanwhile, and an allocation that does not fit takes nothing: the rest is written.
         os.posix_fallocate(big.fileno(), 0, max(1, disk.f_bavail * disk.f_frsize - leave - SLACK_BYTES))
         big.seek(0, os.SEEK_END)
         with suppress(OSError):
