@@ -127,15 +127,21 @@ def run_remote(
     """`run` for a command that talks to `url`; ssh will not ask for anything.
 
     Raises beside what `run` raises: `RemoteUnreachable` (no answer or none in time), `RemoteDenied` (who we are is not
-    accepted), `RemoteMissing` (no repository there).
+    accepted), `RemoteMissing` (no repository there). One that has answered this process before and is not there now is
+    unreachable: a disk that is unmounted, a server that restarts, a proxy without its backend; it will come back (R59).
     """
     try:
         result = run(repo, *args, timeout_s=timeout_s, env=_ssh(repo) | dict(env or {}), check=False)
     except GitTimeout as error:
         raise _remote_error(RemoteUnreachable, url, error.message, "timeout") from error
-    if check and result.returncode != 0:
+    if result.returncode == 0:
+        _ANSWERED.add(url)
+    elif check:
         raise classified(repo, url, args, result)
     return result
+
+
+_ANSWERED: set[str] = set()
 
 
 def _ssh(repo: Path) -> dict[str, str]:
@@ -360,7 +366,7 @@ def classified(repo: Path, url: str, args: Sequence[str], result: GitResult) -> 
     if _DENIED.search(words):
         return _remote_error(RemoteDenied, url, words, "denied")
     if _MISSING.search(words):
-        return _remote_error(RemoteMissing, url, words, "missing")
+        return _remote_error(RemoteUnreachable if url in _ANSWERED else RemoteMissing, url, words, "missing")
     if _UNREACHABLE.search(words):
         return _remote_error(RemoteUnreachable, url, words, "unreachable")
     return failure(repo, args, result)

@@ -295,8 +295,8 @@ def _begin_release(attempt: Attempt, outcome: Outcome) -> None:
 
 def _release(attempt: Attempt, outcome: Outcome) -> dict[str, Any] | None:
     def once() -> dict[str, Any] | None:
-        updates, remark = _branch_deletion(attempt) if outcome is Outcome.DONE else ([], None)
         try:
+            updates, remark = _branch_deletion(attempt) if outcome is Outcome.DONE else _last_push(attempt)
             pushed = attempt.claim.release(*updates)
         except ClaimLost:  # released before a crash and taken by another since: there is nothing of ours left
             return None
@@ -307,6 +307,13 @@ def _release(attempt: Attempt, outcome: Outcome) -> dict[str, Any] | None:
         return {"kept_branch": remark} if remark else None
 
     return _persistently(attempt, once)
+
+
+def _last_push(attempt: Attempt) -> tuple[list[RefUpdate], None]:
+    """While the claim is still ours: commits that were only bundled, because the remote was away, follow now (R60)."""
+    if attempt.worktree.is_dir():
+        push_branch(attempt)
+    return [], None
 
 
 def _branch_deletion(attempt: Attempt) -> tuple[list[RefUpdate], str | None]:

@@ -275,6 +275,44 @@ def test_what_people_edit_while_it_is_worked_stays(place: Place, tmp_path: Path)
     assert "Later text." not in (place.attempt(7) / "handoff.md").read_text()
 
 
+def test_an_end_that_cannot_be_told_is_stranded_and_told_by_the_next_run(place: Place, tmp_path: Path) -> None:
+    """L17, R86: the issue's file is broken when its attempt has landed; nothing new begins, the exit code tells."""
+    ready, go = tmp_path / "ready", tmp_path / "go"
+    place.file(7, "Say hello", f"agent: slow {ready} {go}\n")
+    place.file(8)
+    process = place.start("run", "--json")
+    reach(process, ready.exists, "the agent's commit")
+    issue = place.clone / ".red/issues/7/issue.md"
+    good = issue.read_text()
+    issue.write_text(f"--\n{good}")
+    go.touch()
+
+    ran = ended(process)
+
+    assert (ran.code, ran.payload["stopped_by"], ran.outcomes) == (1, "stop", {}), ran.stderr
+    [stranded] = ran.payload["stranded"]
+    assert (stranded["issue_number"], stranded["branch"]) == (7, *place.live_branches())
+    assert place.landed() == ["merge: #7 Say hello"]
+    assert place.labels(8) == {"ready-for-agent"}
+    issue.write_text(good)
+    assert place.run().outcomes == {7: "done", 8: "done"}
+    assert [status_of(envelope) for envelope in place.envelopes(7)] == ["done"]
+    assert place.landed() == ["merge: #8 Do it", "merge: #7 Say hello"]
+
+
+def test_a_signing_key_that_asks_is_found_before_anything_is_claimed(place: Place) -> None:
+    """R18."""
+    place.file(7)
+    gitkit.git(place.clone, "config", "commit.gpgSign", "true")
+    gitkit.git(place.clone, "config", "gpg.program", "false")
+
+    ran = place.run()
+
+    _refused(place, ran, "ground_unfit")
+    assert "commits cannot be signed" in ran.error["message"]
+    assert "afk.landing.sign: off" in ran.error["hint"]
+
+
 # ── A full disk ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
