@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from afk.adapters.files import write_atomic
@@ -27,10 +27,14 @@ _HANDOFF_MAX_BYTES = 8 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """An earlier attempt as its envelope tells it, with the comment it stands in."""
+    """An earlier attempt as its envelope tells it, with the comment it stands in.
+
+    `at` is its place in the thread as a time, see `_in_order`; None, when it was read without its thread: its own time.
+    """
 
     comment: Comment
     envelope: envelope.Envelope
+    at: datetime | None = None
 
     @property
     def past(self) -> PastAttempt:
@@ -39,7 +43,7 @@ class Told:
             n=told.attempt,
             status=str(told.status),
             outcome=told.outcome or _only_outcome_of(told),
-            ended_at=self.comment.created_at,
+            ended_at=self.at or self.comment.created_at,
             not_before=told.not_before,
             charged=is_charged(told.reason),
         )
@@ -47,21 +51,21 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """An issue's comments, sorted by what they are: our envelopes, directives that count, and everything else."""
+    """An issue's comments, sorted by what they are: our envelopes, directives that count, and everything else.
+
+    `directive_at` is when a person last gave guidance, as a place in the thread; what failed before that does not count
+    against the issue.
+    """
 
     told: tuple[Told, ...]
     guidance: tuple[Guidance, ...]
     discussion: tuple[Guidance, ...]
+    directive_at: datetime | None = None
 
     @property
     def past(self) -> list[PastAttempt]:
         """Oldest first."""
         return [told.past for told in self.told]
-
-    @property
-    def directive_at(self) -> datetime | None:
-        """When a person last gave guidance; what failed before that does not count against the issue."""
-        return max((item.at for item in self.guidance), default=None)
 
     def has(self, attempt: AttemptId) -> bool:
         """Whether this attempt's envelope is there."""
@@ -82,17 +86,34 @@ def read_thread(project: Project, number: int) -> Thread:
     told: list[Told] = []
     guidance: list[Guidance] = []
     discussion: list[Guidance] = []
-    for comment in project.tracker.thread(number):
+    directive_at: datetime | None = None
+    for at, comment in _in_order(project.tracker.thread(number)):
         if envelope.is_envelope(comment.body) and is_ours(comment, allow):
             found = envelope.parse_thread(comment.body).envelopes
-            told.extend(Told(comment, item.envelope) for item in found[:1])
+            told.extend(Told(comment, item.envelope, at) for item in found[:1])
             continue
         text = directive_text(comment.body)
         if text is not None and may_direct(comment):
             guidance.append(Guidance(comment.author, comment.created_at, text))
+            directive_at = at
         else:
             discussion.append(Guidance(comment.author, comment.created_at, comment.body))
-    return Thread(tuple(told), tuple(guidance), tuple(discussion))
+    return Thread(tuple(told), tuple(guidance), tuple(discussion), directive_at)
+
+
+_LATEST = datetime(9000, 1, 1, tzinfo=UTC)
+
+
+def _in_order(thread: Sequence[Comment]) -> Iterator[tuple[datetime, Comment]]:
+    """Each comment with its time, or just after the one before it where a clock was wrong.
+
+    What came after what is told by the thread alone: a directive dated ahead of all that follows would make every later
+    failure one that does not count, and the issue would be tried for ever (R84).
+    """
+    at = datetime(1, 1, 1, tzinfo=UTC)
+    for comment in thread:
+        at = max(min(comment.created_at, _LATEST), at + timedelta(microseconds=1))
+        yield at, comment
 
 
 def issue_json(issue: Issue) -> dict[str, Any]:
@@ -112,7 +133,7 @@ def left_by_last(thread: Thread, issue: Issue) -> Left | None:
     if not thread.told:
         return None
     last = thread.told[-1]
-    directed = thread.directive_at is not None and thread.directive_at > last.comment.created_at
+    directed = thread.directive_at is not None and thread.directive_at > last.past.ended_at
     branch = last.envelope.branch or branch_name(last.envelope.worker, issue.number, issue.title)
     return Left(last.past.outcome, branch, directed)
 
