@@ -23,7 +23,7 @@ from afk.domain.lifecycle import HookPoint
 from afk.domain.outcome import Outcome
 from afk.domain.queue import QueueItem, QueueState, require_selection
 from afk.errors import Cancelled, HookAborted, RemoteUnreachable, TrackerError
-from afk.supervisor import boot, recovery
+from afk.supervisor import boot, control, recovery
 from afk.supervisor.queueing import Queue
 from afk.supervisor.sessionhooks import SessionHooks
 from afk.supervisor.signals import Bell, Signals
@@ -169,6 +169,8 @@ class _Run:
         self._hooks = SessionHooks(project, self._settings.runner, self._log, stopping=lambda: self._stop.now)
         self._lanes: list[_Lane] = []
         self._look_again_s = 0.0
+        self._said_paused = False
+        self._signals = 0
         self._ended: list[Ended] = []
         self._owed: list[Attempt] = []  # attempts whose end could not be told yet
         self._left_alone: set[int] = set()  # issues that this run does not pick again
@@ -178,7 +180,7 @@ class _Run:
     def whole(self) -> Report:
         with Signals(self._stop, self._bell, self._on_signal):
             stopped_by = self._session()
-        if self._stop.level >= 2:
+        if self._signals >= 2:
             raise Cancelled("stopped; the agents' work is kept and their issues are back in the queue", hint="afk run")
         return self._report(stopped_by)
 
@@ -201,6 +203,7 @@ class _Run:
         return stopped_by
 
     def _on_signal(self, level: int) -> None:
+        self._signals += 1
         words = {
             1: "finishing what runs; once more stops the agents",
             2: "stopping the agents; their work is kept",
@@ -237,7 +240,7 @@ class _Run:
         while True:
             self._settle_ended()
             stopped_by = self._why_to_stop()
-            if stopped_by is None and self._idle_slots() and self._project.clock.monotonic_s() >= self._look_again_s:
+            if stopped_by is None and not self._is_paused() and self._may_look():
                 stopped_by = self._fill()
             if stopped_by is not None and not self._lanes:
                 return stopped_by
@@ -250,6 +253,17 @@ class _Run:
         if self._exhausted:
             return "exhausted"
         return "cap" if self._settings.cap is not None and self._started >= self._settings.cap else None
+
+    def _is_paused(self) -> bool:
+        """Whether nothing new may start until somebody resumes; said once each time."""
+        paused = control.is_paused(self._project.root)
+        if paused and not self._said_paused:
+            self._say("paused: nothing new is started until `afk resume`")
+        self._said_paused = paused
+        return paused
+
+    def _may_look(self) -> bool:
+        return bool(self._idle_slots()) and self._project.clock.monotonic_s() >= self._look_again_s
 
     def _idle_slots(self) -> list[Slot]:
         busy = {lane.slot for lane in self._lanes}
@@ -330,6 +344,7 @@ class _Run:
         self._bell.wait(min(poll_s, 1.0))
         if self._stop.level >= 3:
             raise Cancelled("left at once; agents under their keepers go on", hint="afk run")
+        self._stop.raise_to(control.stop_level(self._project.root, self._session_id))
         for lane in self._lanes:
             if clock.monotonic_s() - lane.looked_s >= poll_s:
                 lane.looked_s = clock.monotonic_s()

@@ -260,6 +260,28 @@ COMMANDS: tuple[Command, ...] = (
         exclusive=(("--prd", "--issues"), ("--once", "-n")),
     ),
     Command(
+        ("stop",),
+        "have the `afk run` of this checkout finish what runs and end",
+        load=f"{_AT}.control:stop",
+        schema="afk.stop.v1",
+        example="afk stop --now",
+        options=(Option("--now", "stop the agents too; their work is kept, their issues go back to the queue"),),
+    ),
+    Command(
+        ("pause",),
+        "start nothing new in this checkout until `afk resume`; what runs goes on",
+        load=f"{_AT}.control:pause",
+        schema="afk.pause.v1",
+        example="afk pause",
+    ),
+    Command(
+        ("resume",),
+        "pick new issues again after `afk pause`",
+        load=f"{_AT}.control:resume",
+        schema="afk.resume.v1",
+        example="afk resume",
+    ),
+    Command(
         ("status",),
         "what is running in this checkout, and what came of the last run",
         load=f"{_AT}.status:status",
