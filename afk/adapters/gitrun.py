@@ -93,6 +93,20 @@ def _is_passed_on(name: str) -> bool:
     return name not in ("SSH_ASKPASS", "LANGUAGE", "GPG_TTY")
 
 
+def _confined(repo: Path) -> dict[str, str]:
+    """From below `.red/tmp`, where our worktrees are, no repository is looked for further up.
+
+    Around a worktree that its agent destroyed is the person's own checkout, which a merge, a commit or a forced
+    checkout of ours must never reach (R79).
+    """
+    parts = Path(os.path.realpath(repo)).parts
+    tops = [at + 2 for at in range(len(parts) - 1) if parts[at : at + 2] == (".red", "tmp")]
+    if not tops:
+        return {}
+    theirs = os.environ.get("GIT_CEILING_DIRECTORIES", "")
+    return {"GIT_CEILING_DIRECTORIES": os.pathsep.join([str(Path(*parts[: tops[-1]])), theirs]).rstrip(os.pathsep)}
+
+
 def run(
     repo: Path,
     *args: str,
@@ -110,7 +124,7 @@ def run(
     `again` False is for what must not be repeated when it stumbled over a worktree that another git was just making.
     Raises `GitError` with git's words, `NotARepository`, `DiskFull`, `GitTimeout`.
     """
-    full_env = environment(env)
+    full_env = environment({**_confined(repo), **(env or {})})
     for pause_s in _HALF_MADE_PAUSES_S if again else (None,):
         result = _execute(repo, args, input=input, output=output, timeout_s=timeout_s, env=full_env)
         if pause_s is None or not HALF_MADE.search(result.stderr):

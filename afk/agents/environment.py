@@ -18,8 +18,11 @@ _ALLOWED = re.compile(
     r"|SSL_CERT_(FILE|DIR)|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE|NODE_EXTRA_CA_CERTS"
     r"|JAVA_HOME|CARGO_HOME|RUSTUP_HOME|GOPATH|GOROOT|NVM_DIR|PNPM_HOME|PYENV_ROOT"
 )
-# Who commits and where git's settings lie: no credential, and without them commits would have another author.
-_GIT_HARMLESS = re.compile(r"GIT_(AUTHOR|COMMITTER)_(NAME|EMAIL|DATE)|GIT_CONFIG_(GLOBAL|SYSTEM|NOSYSTEM)")
+# Who commits, where git's settings lie, how far up it looks for a repository: no credential, and without them commits
+# would have another author, or land in the wrong place.
+_GIT_HARMLESS = re.compile(
+    r"GIT_(AUTHOR|COMMITTER)_(NAME|EMAIL|DATE)|GIT_CONFIG_(GLOBAL|SYSTEM|NOSYSTEM)|GIT_CEILING_DIRECTORIES"
+)
 _DENIED = re.compile(
     r"(GH|GITHUB|GITLAB|GITEA|FORGEJO|BITBUCKET)_([A-Z0-9]+_)*(TOKEN|PAT|PASSWORD|SECRET|KEY)"
     r"|(RED_)?AFK_.*|GIT_.*|SSH_AUTH_SOCK|SSH_AGENT_PID|SSH_ASKPASS(_REQUIRE)?",

@@ -110,13 +110,18 @@ def _spec(attempt: Attempt, agent: Agent, prompt_file: Path, env: Mapping[str, s
         env=agent_environment(
             attempt.project.environ,
             allow=[*config.agent.env_allow, *command.env_names],
-            extra={**_identity(attempt), **command.env, **env},
+            extra={**_identity(attempt), **_confinement(attempt), **command.env, **env},
         ),
         stdin=command.stdin,
         # We stop the agent ourselves at the ceiling, after a last push; the keeper's own clock is for when we are dead.
         wall_clock_s=None if limit_s is None else max(1.0, limit_s - agent_seconds(attempt)) + config.agent.grace_s,
         kill_s=config.agent.kill_s,
     )
+
+
+def _confinement(attempt: Attempt) -> dict[str, str]:
+    """An agent that lost its worktree finds no repository, instead of the person's checkout around it (R22)."""
+    return {"GIT_CEILING_DIRECTORIES": str(attempt.directory)}
 
 
 def _identity(attempt: Attempt) -> dict[str, str]:

@@ -14,7 +14,7 @@ from afk.adapters import git
 from afk.adapters.claims import ClaimLost, PushedStatus
 from afk.adapters.git import RefUpdate
 from afk.attempt.session import Attempt
-from afk.errors import AfkError
+from afk.errors import AfkError, GitError, NotARepository
 
 __all__ = ["KeptClaim", "LivePush", "adopt_strays", "push_branch"]
 
@@ -94,11 +94,19 @@ class LivePush(_Beside):
 
 def live_tip(attempt: Attempt) -> str | None:
     """The commit that should be on the remote: HEAD when it continues our branch, else the branch. None: neither."""
-    head = git.rev_parse(attempt.worktree, "HEAD")
-    branch = git.rev_parse(attempt.worktree, attempt.branch_ref)
+    root = attempt.project.root
+    head, branch = _head(attempt), git.rev_parse(root, attempt.branch_ref)
     if head is None or branch is None or head == branch:
         return head or branch
-    return head if git.is_ancestor(attempt.worktree, branch, head) else branch
+    return head if git.is_ancestor(root, branch, head) else branch
+
+
+def _head(attempt: Attempt) -> str | None:
+    """None for a worktree that is gone, or none any more: the branch still has what was committed on it."""
+    try:
+        return git.rev_parse(attempt.worktree, "HEAD")
+    except (GitError, NotARepository):
+        return None
 
 
 def push_branch(attempt: Attempt) -> bool:
@@ -137,8 +145,8 @@ def _push_branch(attempt: Attempt) -> bool:
 
 
 def _leads_to(attempt: Attempt, there: str, tip: str) -> bool:
-    known = git.rev_parse(attempt.worktree, f"{there}^{{commit}}") is not None
-    return known and git.is_ancestor(attempt.worktree, there, tip)
+    root = attempt.project.root
+    return git.rev_parse(root, f"{there}^{{commit}}") is not None and git.is_ancestor(root, there, tip)
 
 
 def _refused(attempt: Attempt, last: str | None, status: PushedStatus, text: str, there: str | None) -> bool:

@@ -29,7 +29,7 @@ from afk.domain.outcome import OUTCOMES, AttemptEnded, Outcome
 from afk.domain.queue import PARKED, RUNNING, blockers
 from afk.domain.recovery import Park, PastAttempt, Requeue, next_step, uncharged
 from afk.domain.stage import Stage
-from afk.errors import AfkError, GitError, IssueNotFound, RemoteUnreachable, TrackerError
+from afk.errors import AfkError, GitError, IssueNotFound, NotARepository, RemoteUnreachable, TrackerError
 from afk.wire import envelope, toonl
 
 __all__ = ["abandon", "conclusion", "deliver", "forget", "label_running", "past_json"]
@@ -181,16 +181,18 @@ def deliver(attempt: Attempt) -> Outcome:
 
 def _save(attempt: Attempt, outcome: Outcome) -> None:
     """Nothing committed or uncommitted stays in the worktree alone."""
-    if outcome is Outcome.DONE or not attempt.worktree.is_dir():
+    if outcome is Outcome.DONE:
         return
     if not push_branch(attempt):
-        tip = git.rev_parse(attempt.worktree, attempt.branch_ref)
+        tip = git.rev_parse(attempt.project.root, attempt.branch_ref)
         base = str(attempt.journal.fact("start_sha"))
         if tip is not None and tip != base:
             git.bundle(attempt.project.root, attempt.directory / "unpushed.bundle", base, tip)
             attempt.progress.log("work.bundled", f"{attempt.branch} could not be pushed; kept in unpushed.bundle")
-    if git.dirty_paths(attempt.worktree):
+    try:
         git.save_patch(attempt.worktree, attempt.directory / "uncommitted.patch")
+    except NotARepository as error:  # never made, or destroyed by its agent
+        attempt.progress.log("work.unsaved", error.message)
 
 
 def _write(attempt: Attempt, outcome: Outcome) -> None:
@@ -311,8 +313,7 @@ def _release(attempt: Attempt, outcome: Outcome) -> dict[str, Any] | None:
 
 def _last_push(attempt: Attempt) -> tuple[list[RefUpdate], None]:
     """While the claim is still ours: commits that were only bundled, because the remote was away, follow now (R60)."""
-    if attempt.worktree.is_dir():
-        push_branch(attempt)
+    push_branch(attempt)
     return [], None
 
 

@@ -97,6 +97,24 @@ def test_no_setting_of_a_repository_hinders_or_is_touched(place: Place) -> None:
     assert gitkit.refs(place.origin, "refs/tags/") == {}
 
 
+@pytest.mark.parametrize("how", ["gitfile", "directory", "replaced"])
+def test_a_worktree_that_its_agent_destroyed_never_leads_git_to_the_checkout_around_it(place: Place, how: str) -> None:
+    """R22, R60, R79: what was committed is on the remote, and the next issue is worked."""
+    _person_at_work(place.clone)
+    place.file(7, body=f"agent: wrecks_worktree {how}\n")
+    place.file(8)
+    before = place.checkout()
+
+    ran = place.run()
+
+    assert ran.outcomes == {7: "infra", 8: "done"}, ran.stderr
+    _is_the_same(place, before)
+    [branch] = place.live_branches()
+    assert gitkit.git(place.origin, "show", f"{branch}:work-7.txt") == "the work"
+    assert place.labels(7) == {"ready-for-human", "blocked:infra"}
+    assert place.claims() == {}
+
+
 def test_a_commit_hook_that_refuses_the_agent_loses_no_work(place: Place) -> None:
     """R17: the hook is the repository's and counts; what it refused is kept as a patch, its words are in the report."""
     gitkit.hook(place.clone, "pre-commit", "echo 'no commit without a ticket' >&2; exit 1")
