@@ -23,7 +23,7 @@ from afk.domain.outcome import AttemptEnded, Outcome
 from afk.errors import GitError, LockHeld, RemoteUnreachable
 from afk.wire.safetext import title as safe_title
 
-__all__ = ["Landed", "build_merge", "landed_before", "lander", "push_merge", "reword", "signs"]
+__all__ = ["Landed", "build_merge", "demand_same_history", "landed_before", "lander", "push_merge", "reword", "signs"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +60,20 @@ def lander(attempt: Attempt, timeout_s: float) -> Iterator[None]:
 def _cache_folder(environ: Mapping[str, str]) -> Path:
     base = environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path(environ.get("HOME", "/tmp")) / ".cache") / "afk"
+
+
+def demand_same_history(attempt: Attempt, base_sha: str) -> None:
+    """Raises `AttemptEnded` when the base lost commits that the work is built on: landing would bring them back (R24).
+
+    `blocked`, because the next attempt then starts afresh from what the base is now.
+    """
+    built_on = str(attempt.journal.fact("base_sha"))
+    if not git.is_ancestor(attempt.project.root, built_on, base_sha):
+        base = attempt.journal.fact("base")
+        raise AttemptEnded(
+            Outcome.BLOCKED,
+            f"the history of {base} was rewritten while this was worked: {built_on} is not in it any more",
+        )
 
 
 def build_merge(attempt: Attempt, base_sha: str, head_sha: str, tree: str) -> str:

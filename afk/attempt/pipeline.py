@@ -327,6 +327,7 @@ def _land_in_rounds(attempt: Attempt) -> None:
         if (merge_sha := landing.landed_before(attempt, base_sha)) is not None:
             _landed(attempt, merge_sha)  # the owner died, or the answer was lost, between the push and its record
             return
+        landing.demand_same_history(attempt, base_sha)
         journal.set_facts(base_sha=base_sha)
         _integrate(attempt, base_sha)
         head = landing.reword(attempt, base_sha)

@@ -181,7 +181,8 @@ class _Run:
         with Signals(self._stop, self._bell, self._on_signal):
             stopped_by = self._session()
         if self._signals >= 2:
-            raise Cancelled("stopped; the agents' work is kept and their issues are back in the queue", hint="afk run")
+            where = "not told to its end yet; the next run goes on" if self._owed else "back in the queue"
+            raise Cancelled(f"stopped; the work of the agents is kept, what they worked on is {where}", hint="afk run")
         return self._report(stopped_by)
 
     def died(self, error: BaseException) -> None:

@@ -137,6 +137,28 @@ def test_a_base_that_moves_under_the_merge_is_integrated_again(place: Place) -> 
     assert gitkit.refs(place.clone, "refs/heads/") == {"refs/heads/main": gitkit.sha(place.clone, "main")}
 
 
+def test_commits_that_somebody_took_back_from_the_base_are_not_landed_again(
+    place: Place, markers: tuple[Path, Path]
+) -> None:
+    """R24: the work was built on them, so it ends `blocked` and is begun afresh on what the base is now."""
+    ready, go = markers
+    place.push("with a secret", {"secret.txt": "hunter2\n"})
+    place.file(7, body=f"agent: slow {ready} {go}\n")
+    process = place.start("run", "--json")
+    reach(process, ready.exists, "the agent's commit")
+    gitkit.git(place.origin, "update-ref", "refs/heads/main", "main~1")
+    go.touch()
+
+    ran = ended(process)
+
+    assert ran.outcomes == {7: "blocked"}, ran.stderr
+    assert "the history of main was rewritten" in section(place.envelopes(7)[0], "outcome")
+    assert place.landed() == []
+    place.edit(7, labels=["ready-for-agent"])
+    assert place.run().outcomes == {7: "done"}
+    assert "secret.txt" not in gitkit.git(place.origin, "ls-tree", "--name-only", "main").splitlines()
+
+
 def test_a_remote_that_refuses_the_base_is_infrastructure_in_its_own_words(place: Place) -> None:
     """R80, L02: the work is kept on its live branch, and the agent is not run again for it."""
     refuse = "grep -q refs/heads/main && echo 'main is frozen until Monday' >&2 && exit 1; exit 0"
