@@ -415,13 +415,17 @@ def _absolute(repo: Path, url: str) -> str:
 def default_branch(repo: Path, url: str) -> str:
     """The short name of the branch that the remote's HEAD is on, whatever is checked out here (R09).
 
-    Raises `EmptyRemote`; `BaseMissing` when HEAD names no branch that exists: which one is meant is not guessed.
+    Where HEAD names no branch that exists, the only branch there is (ours left aside) is meant: a bare repository made
+    by hand says `master` and has `main`. Raises `EmptyRemote`; `BaseMissing` when several could be meant: no guesses.
     """
     answer = run_remote(repo, url, "ls-remote", "--symref", "--", url, "HEAD").stdout
     found = re.search(r"^ref: refs/heads/(\S+)\tHEAD$", answer, re.MULTILINE)
     if found and re.search(r"^[0-9a-f]+\tHEAD$", answer, re.MULTILINE):
         return found[1]
     heads = [ref.removeprefix("refs/heads/") for ref in ls_remote(repo, url, "refs/heads/*")]
+    heads = [name for name in heads if not name.startswith("afk/")]
+    if len(heads) == 1:
+        return heads[0]
     if not heads:
         raise EmptyRemote(f"remote {masked(url)} has no branch yet", hint="git push -u origin HEAD")
     raise BaseMissing(

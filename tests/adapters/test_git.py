@@ -325,6 +325,13 @@ def test_an_empty_remote_and_an_ambiguous_one_are_told_apart(tmp_path: Path, clo
         git.default_branch(clone, gitkit.url(origin))
 
 
+def test_a_head_that_names_nothing_means_the_only_branch_there_is(clone: Path, origin: Path) -> None:
+    """R09: `git init --bare` says `master`, the person pushed `main`, and our own live branches are no choice."""
+    gitkit.git(origin, "symbolic-ref", "HEAD", "refs/heads/master")
+    gitkit.git(origin, "branch", "afk/wAAAA/1-x", "main")
+    assert git.default_branch(clone, gitkit.url(origin)) == "main"
+
+
 def test_a_name_asks_for_that_ref_and_not_for_longer_ones(clone: Path, origin: Path) -> None:
     tip = sha(clone)
     for ref in ("refs/heads/x/refs/heads/main", "refs/afk/claims/1", "refs/afk/claims/12", "refs/tags/light"):
