@@ -244,7 +244,6 @@ def _shelve(attempt: Attempt, outcome: Outcome) -> None:
         _persistently(attempt, lambda: _promote_dependants(attempt))
     else:
         _persistently(attempt, lambda: _write_labels(attempt, ended["decision"], ended["label"]))
-    attempt.journal.set_facts(parked=ended["decision"] == "park", duration_s=ended["duration_s"])
     attempt.progress.ended(outcome)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from afk.attempt.journal import Step
 from afk.attempt.session import Attempt
 from afk.domain.issue import Filter
 from afk.domain.outcome import Outcome
@@ -13,7 +14,8 @@ __all__ = ["Tally"]
 
 
 class Tally:
-    """`failed` counts requeued attempts, `blocked` parked ones; `total` is what is done with and what is to come."""
+    """`failed` counts requeued attempts, `blocked` parked ones, and neither an issue that people took back; `total` is
+    what is done with and what is to come."""
 
     def __init__(self, *, filter: Filter) -> None:
         self.filter = filter
@@ -42,13 +44,14 @@ class Tally:
         self.in_flight -= 1
         if outcome is None or outcome is Outcome.CLAIM_LOST:
             return
-        self.durations_s.append(round(float(attempt.journal.fact("duration_s") or 0)))
+        ended = attempt.journal.get(Step.ENDED)
+        self.durations_s.append(round(float(ended["duration_s"])))
         if outcome is Outcome.DONE:
             self.done += 1
             self.completed.append(attempt.issue.number)
-        elif attempt.journal.fact("parked"):
+        elif ended["decision"] == "park":
             self.blocked += 1
-        else:
+        elif ended["decision"] == "requeue":
             self.failed += 1
 
     def totals(self) -> dict[str, int]:

@@ -239,6 +239,8 @@ def test_an_issue_that_people_take_back_is_stopped_and_left_as_they_made_it(
     [branch] = place.live_branches()
     assert gitkit.git(place.origin, "show", f"{branch}:first-7.txt") == "the work"
     assert place.landed() == []
+    totals = ran.payload["totals"]
+    assert (totals["done"], totals["failed"], totals["blocked"]) == (0, 0, 0)
     [row] = place.history()
     assert row["outcome"] == "blocked"
     if what == "deleted":
