@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from afk.adapters.regular import open_regular
+
 __all__ = ["Line", "LineFollower", "tail_lines"]
 
 READ_BYTES = 256 * 1024
@@ -71,7 +73,7 @@ class LineFollower:
 
     def _next_bytes(self) -> bytes:
         try:
-            with self._path.open("rb", buffering=0) as file:
+            with open_regular(self._path) as file:
                 file.seek(self._read_to)
                 data = file.read(READ_BYTES)
                 self.has_more = self._read_to + len(data) < os.fstat(file.fileno()).st_size
@@ -108,7 +110,7 @@ def tail_lines(path: Path, n: int, cap_bytes: int) -> list[str]:
 def _last_bytes(path: Path, cap_bytes: int) -> bytes:
     """From the first line start among the last `cap_bytes` on; from the middle of a line when there is none."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             size = file.seek(0, os.SEEK_END)
             if size <= cap_bytes:
                 file.seek(0)

@@ -26,6 +26,7 @@ from typing import Any
 
 from afk import keeper
 from afk.adapters.follow import Line, LineFollower, tail_lines
+from afk.adapters.regular import open_regular
 from afk.errors import DiskFull, GroundUnfit, KeeperFailed
 from afk.keeper import Birth
 
@@ -45,6 +46,7 @@ __all__ = [
 START_S = 30.0  # a keeper takes 40 ms; more than this is a machine that cannot run anything
 KEEPER_S = 15.0  # what a keeper may need to end a tree beside the grace itself
 WAKE_S = 0.1
+_RECORD_MAX_BYTES = 64 * 1024 * 1024
 
 
 # --- Who a process is ----------------------------------------------------------------------------------------------
@@ -391,9 +393,15 @@ class _Tree:
     noted: frozenset[Birth]
 
 
+def _record(path: Path) -> bytes:
+    """A record that the kept program's tree could have put something else in the place of."""
+    with open_regular(path) as file:
+        return file.read(_RECORD_MAX_BYTES)
+
+
 def _read_tree(run_dir: Path) -> _Tree:
     try:
-        lines = (run_dir / "tree").read_bytes().splitlines()
+        lines = _record(run_dir / "tree").splitlines()
         head = json.loads(lines[0])
         noted = list(_births_in(lines[1:]))
         return _Tree(
@@ -418,7 +426,7 @@ def _births_in(lines: Sequence[bytes]) -> Iterator[Birth]:
 
 def _read_exit(run_dir: Path) -> ExitRecord | None:
     try:
-        record = json.loads((run_dir / "exit").read_bytes())
+        record = json.loads(_record(run_dir / "exit"))
         return ExitRecord(
             pid=record["pid"],
             pid_start_time=record["pid_start_time"],

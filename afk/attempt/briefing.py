@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from afk.adapters.files import write_atomic
+from afk.adapters.regular import read_regular
 from afk.agents import prompt as prompts
 from afk.attempt.session import Attempt, Project
 from afk.attempt.workspace import Left
@@ -213,7 +214,7 @@ def _prompt_context(attempt: Attempt) -> prompts.PromptContext:
         base=str(journal.fact("base")),
         worktree_path=attempt.worktree,
         handoff_path=attempt.handoff,
-        handoff=attempt.handoff.read_text(encoding="utf-8", errors="replace") if attempt.handoff.is_file() else "",
+        handoff=read_regular(attempt.handoff, _HANDOFF_MAX_BYTES) or "",
         request=str(journal.fact("request") or ""),
         previous_attempts=[str(line) for line in journal.fact("past_lines") or ()],
         siblings=[str(line) for line in journal.fact("siblings") or ()],
@@ -222,9 +223,5 @@ def _prompt_context(attempt: Attempt) -> prompts.PromptContext:
 
 
 def notes(attempt: Attempt) -> str:
-    """What the agent wrote into the handoff; empty when the file is gone or unreadable, bounded when it is huge."""
-    try:
-        with attempt.handoff.open("rb") as file:
-            return agent_notes(file.read(_HANDOFF_MAX_BYTES).decode("utf-8", "replace"))
-    except OSError:
-        return ""
+    """What the agent wrote into the handoff; empty where that is no plain file any more, bounded when it is huge."""
+    return agent_notes(read_regular(attempt.handoff, _HANDOFF_MAX_BYTES) or "")

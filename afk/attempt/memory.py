@@ -8,6 +8,7 @@ from typing import Any
 from afk.adapters import git
 from afk.adapters.files import write_atomic
 from afk.adapters.process import Kept, KeptSpec
+from afk.adapters.regular import read_regular
 from afk.attempt import briefing
 from afk.attempt.journal import Step
 from afk.attempt.session import Attempt
@@ -19,6 +20,7 @@ __all__ = ["SCHEMA", "tell"]
 
 SCHEMA = "afk.memory.v1"
 _LIMIT_S = 60.0
+_SIDECAR_MAX_BYTES = 8 * 1024 * 1024
 
 
 def tell(attempt: Attempt, outcome: Outcome) -> None:
@@ -75,8 +77,5 @@ def _touched(attempt: Attempt) -> list[str]:
 
 def _validation(attempt: Attempt) -> list[dict[str, Any]]:
     """Only what the sidecar says as JSON; a malformed one gives nothing, prose is never read for it."""
-    try:
-        records = sidecar.parse_or_none(attempt.sidecar.read_text(encoding="utf-8", errors="replace")) or []
-    except OSError:
-        return []
+    records = sidecar.parse_or_none(read_regular(attempt.sidecar, _SIDECAR_MAX_BYTES) or "") or []
     return [json.loads(sidecar.render(record)) for record in records]
