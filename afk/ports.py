@@ -51,7 +51,10 @@ class Tracker(Protocol):
         """Idempotent."""
 
     def branch_link(self, branch: str, number: int) -> str:
-        """Markdown that lets a person get at a pushed live branch. Source: spec/wire-formats.md 1, `diff`."""
+        """Markdown that lets a person get at a pushed live branch.
+
+        Source: AFK wire formats, envelope section `diff`.
+        """
 
 
 class Clock(Protocol):

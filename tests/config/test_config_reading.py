@@ -463,3 +463,10 @@ def test_every_key_has_a_variable_of_its_own() -> None:
     assert len(set(names)) == len(names)
     assert env_name("afk.workers") == "AFK_WORKERS"
     assert not {"AFK_OUTPUT", "AFK_KEEPER"} & set(names)
+
+
+def test_how_many_work_at_once_is_one_number_and_no_map() -> None:
+    """S14: there is no concurrency by state or label; a map where the number stands is refused, not half understood."""
+    with pytest.raises(ConfigError) as refused:
+        read("afk: {workers: {ready-for-agent: 2}}")
+    assert [problem.key for problem in refused.value.problems] == ["afk.workers"]
