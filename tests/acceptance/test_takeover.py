@@ -38,17 +38,17 @@ def test_a_claim_is_renewed_as_long_as_setup_checks_and_hooks_take(place: Place)
 
 def test_a_fresh_claim_of_another_host_is_respected(place: Place) -> None:
     """R71: the other issues are worked, this one is waited for, and worked when its claim is gone."""
-    place.file(7)
-    place.file(8)
+    for number in (7, 8, 9):
+        place.file(number)
     claim = place.forge_claim(7)
 
     process = place.start("run", "--json")
-    reach(process, lambda: place.issue(8)["state"] == "closed", "the free issue")
+    reach(process, lambda: place.issue(9)["state"] == "closed", "the free issues")
     assert (place.claims().get("refs/afk/claims/7"), place.labels(7)) == (claim, {"ready-for-agent"})
     gitkit.git(place.origin, "update-ref", "-d", "refs/afk/claims/7")
     ran = ended(process)
 
-    assert [item["issue_number"] for item in ran.payload["attempts"]] == [8, 7], ran.stderr
+    assert [item["issue_number"] for item in ran.payload["attempts"]] == [8, 9, 7], ran.stderr
     assert [status_of(envelope) for envelope in place.envelopes(7)] == ["done"]
 
 
