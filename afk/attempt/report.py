@@ -153,12 +153,15 @@ def _elapsed_s(attempt: Attempt) -> float:
 
 
 def _diff(attempt: Attempt) -> dict[str, int]:
-    """Against the merge base with the resolved base; zeros while there is no worktree."""
+    """Against the merge base with the resolved base; zeros while there is no branch, or none that compares with it."""
     root, base_sha = attempt.project.root, attempt.journal.fact("base_sha")
-    tip = git.rev_parse(root, attempt.branch_ref)
-    if tip is None or base_sha is None:
-        return {"added": 0, "removed": 0, "files": 0}
-    stat = git.diffstat(root, git.merge_base(root, base_sha, tip) or base_sha, tip)
+    try:
+        tip = git.rev_parse(root, attempt.branch_ref)
+        merge_base = git.merge_base(root, base_sha, tip) if tip and base_sha else None
+        stat = git.diffstat(root, merge_base, tip) if tip and merge_base else git.DiffStat(0, 0, 0)
+    except GitError as error:  # whatever was done to the repository, the attempt has an end that can be told
+        attempt.progress.log("work.uncounted", error.message)
+        stat = git.DiffStat(0, 0, 0)
     return {"added": stat.added, "removed": stat.removed, "files": stat.files}
 
 
@@ -180,19 +183,24 @@ def deliver(attempt: Attempt) -> Outcome:
 
 
 def _save(attempt: Attempt, outcome: Outcome) -> None:
-    """Nothing committed or uncommitted stays in the worktree alone."""
+    """Nothing committed or uncommitted stays in the worktree alone; where that fails, the worktree stays."""
     if outcome is Outcome.DONE:
         return
+    try:
+        _save_work(attempt)
+    except (GitError, NotARepository) as error:  # never made, or destroyed by its agent
+        attempt.journal.set_facts(unsaved=True)
+        attempt.progress.log("work.unsaved", error.message)
+
+
+def _save_work(attempt: Attempt) -> None:
     if not push_branch(attempt):
         tip = git.rev_parse(attempt.project.root, attempt.branch_ref)
         base = str(attempt.journal.fact("start_sha"))
         if tip is not None and tip != base:
             git.bundle(attempt.project.root, attempt.directory / "unpushed.bundle", base, tip)
             attempt.progress.log("work.bundled", f"{attempt.branch} could not be pushed; kept in unpushed.bundle")
-    try:
-        git.save_patch(attempt.worktree, attempt.directory / "uncommitted.patch")
-    except NotARepository as error:  # never made, or destroyed by its agent
-        attempt.progress.log("work.unsaved", error.message)
+    git.save_patch(attempt.worktree, attempt.directory / "uncommitted.patch")
 
 
 def _write(attempt: Attempt, outcome: Outcome) -> None:
@@ -367,9 +375,13 @@ def _history_values(attempt: Attempt, outcome: Outcome) -> list[Any]:
 
 
 def _clear(attempt: Attempt, outcome: Outcome) -> None:
-    """A parked issue keeps its worktree for the person who looks at it; every other one is put away."""
-    parked = attempt.journal.get(Step.ENDED).get("decision") == "park"
-    workspace.put_away(attempt, keep_worktree=parked and attempt.worktree.is_dir())
+    """A parked issue keeps its worktree for the person who looks at it, and so does work that could not be saved;
+    every other one is put away. What cannot be removed is left: the issue has its end, and no work hangs on it."""
+    kept = attempt.journal.get(Step.ENDED).get("decision") == "park" or bool(attempt.journal.fact("unsaved"))
+    try:
+        workspace.put_away(attempt, keep_worktree=kept and attempt.worktree.is_dir())
+    except (GitError, OSError) as error:
+        attempt.progress.log("work.left", f"could not be put away: {error}")
 
 
 _OWED: Sequence[tuple[Step, Callable[[Attempt, Outcome], Mapping[str, Any] | None]]] = (

@@ -22,7 +22,7 @@ from afk.domain.issue import Filter, FilterKind
 from afk.domain.lifecycle import HookPoint
 from afk.domain.outcome import Outcome
 from afk.domain.queue import QueueItem, QueueState, require_selection
-from afk.errors import Cancelled, HookAborted, RemoteUnreachable, TrackerError
+from afk.errors import AfkError, Cancelled, DiskFull, HookAborted, RemoteUnreachable, TrackerError
 from afk.supervisor import boot, control, recovery
 from afk.supervisor.queueing import Queue
 from afk.supervisor.sessionhooks import SessionHooks
@@ -374,14 +374,14 @@ class _Run:
             self._started -= 1
             return
         self._owed.append(attempt)
-        if isinstance(result, (RemoteUnreachable, TrackerError)):
-            self._log.add("attempt.owed", result.message, journal=attempt.journal)
-            self._say(f"{attempt.id}: {result.message}; the next `afk run` goes on")
-            self._stop.raise_to(1)
-            return
         assert isinstance(result, BaseException)
-        self._log.add("attempt.bug", "".join(traceback.format_exception(result)), journal=attempt.journal)
-        raise result
+        if isinstance(result, DiskFull) or not isinstance(result, Exception):
+            raise result
+        told = result.message if isinstance(result, AfkError) else f"a bug in afk: {type(result).__name__}"
+        self._log.add("attempt.owed", "".join(traceback.format_exception(result)), journal=attempt.journal)
+        self._say(f"{attempt.id}: {told}; the next `afk run` goes on")
+        if isinstance(result, (RemoteUnreachable, TrackerError)):
+            self._stop.raise_to(1)  # the others would end no better
 
     def _report(self, stopped_by: str) -> Report:
         waiting = tuple(

@@ -12,7 +12,7 @@ from afk.attempt.journal import JOURNAL, Journal, Step
 from afk.attempt.progress import Log
 from afk.attempt.session import Attempt, Project
 from afk.domain.attempt import AttemptId
-from afk.errors import AfkError, JournalBroken
+from afk.errors import AfkError, DiskFull, JournalBroken
 from afk.supervisor.slot import Slot
 
 __all__ = ["unfinished"]
@@ -29,12 +29,25 @@ def unfinished(project: Project, slot: Slot, log: Log) -> Iterator[Attempt]:
         if attempt_id is None:
             log.add("recovery.foreign", f"{directory} is not ours; left alone")
             continue
-        journal = _journal(project, attempt_id, slot, log)
-        if journal is not None and not journal.has(Step.CLEARED):
-            attempt = slot.resume(journal)
-            _end_left_commands(attempt)
-            _take_over_worktree(attempt, log)
+        attempt = _taken_up(project, attempt_id, slot, log)
+        if attempt is not None:
             yield attempt
+
+
+def _taken_up(project: Project, attempt_id: AttemptId, slot: Slot, log: Log) -> Attempt | None:
+    journal = _journal(project, attempt_id, slot, log)
+    if journal is None or journal.has(Step.CLEARED):
+        return None
+    try:
+        attempt = slot.resume(journal)
+        _end_left_commands(attempt)
+        _take_over_worktree(attempt, log)
+    except DiskFull:
+        raise
+    except Exception as error:  # noqa: BLE001 - one bad directory never stops the others (L45)
+        log.add("recovery.broken", f"{journal.directory}: {type(error).__name__}: {error}")
+        return None
+    return attempt
 
 
 def _journal(project: Project, attempt_id: AttemptId, slot: Slot, log: Log) -> Journal | None:
