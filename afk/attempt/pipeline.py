@@ -512,20 +512,22 @@ def _end(attempt: Attempt, ended: AttemptEnded | None) -> None:
 def patiently(attempt: Attempt, ask: Callable[[], T]) -> T:
     """Ask the remote again until it answers: an outage holds the attempt, it does not fail it (R59).
 
-    Waits from two seconds up to a minute between tries, `afk.recovery.backoff_max_s` in all, then `infra`.
+    Waits from two seconds up to a minute between tries, `afk.recovery.backoff_max_s` in all, then `infra`. Only waiting
+    counts: three rounds of landing with their checks may take longer than anybody's patience.
     """
-    clock, patience_s = attempt.project.clock, attempt.project.config.recovery.backoff_max_s
-    began, wait_s = clock.monotonic_s(), _WAIT_FIRST_S
+    patience_s = attempt.project.config.recovery.backoff_max_s
+    waited_s, wait_s = 0.0, _WAIT_FIRST_S
     while True:
         try:
             return ask()
         except (BaseMoved, RemoteUnreachable, TrackerError) as error:
             if not error.retryable:
                 raise
-            if clock.monotonic_s() - began + wait_s > patience_s:
+            if waited_s + wait_s > patience_s:
                 raise AttemptEnded(Outcome.INFRA, f"gave up waiting: {error.message}") from error
             attempt.progress.log("remote.wait", f"{error.message}; again in {wait_s:.0f} s")
         _pause(attempt, wait_s)
+        waited_s += wait_s
         wait_s = min(wait_s * 2, _WAIT_MOST_S)
 
 
