@@ -68,7 +68,9 @@ _UNATTENDED = {
 
 # `git worktree add` and `remove` fill and empty their directory file by file; every git that looks at all worktrees in
 # between (list, fetch, branch …) dies of what it does not find. It has done nothing yet, and soon all is well.
-HALF_MADE = re.compile(r"failed to read '?.*\bworktrees/.*/(commondir|locked|gitdir)\b")
+HALF_MADE = re.compile(
+    r"failed to read '?.*\bworktrees/.*/(commondir|locked|gitdir)\b|bad object worktrees/.*/HEAD$", re.MULTILINE
+)
 _HALF_MADE_PAUSES_S = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, None)
 
 

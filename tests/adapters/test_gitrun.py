@@ -403,16 +403,41 @@ def test_a_worktree_that_another_git_is_just_making_is_waited_for(
     (half / "commondir").touch()
     with pytest.raises(GitError, match="commondir"):
         git.run(clone, "worktree", "list", again=False)
-    program, log = tmp_path / "bin" / "git", tmp_path / "log"
-    program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\necho called >>"{log}"\nexec {shutil.which("git")} "$@"\n')
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    log = _log_each_git(tmp_path, monkeypatch)
     with ThreadPoolExecutor() as pool:
         looking = pool.submit(git.worktree_list, clone)
         gitkit.wait_until(lambda: log.exists() and log.read_text().count("called") > 1, "the second look")
         (half / "commondir").write_text("../..\n")
         assert len(looking.result()) == 2
+
+
+def test_a_fetch_waits_for_the_head_of_a_worktree_that_is_just_being_made(
+    origin: Path, clone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until `git worktree add` knows what it checks out, the new HEAD is all zeros, and every fetch calls it broken."""
+    gitkit.git(clone, "worktree", "add", "-q", "--detach", str(tmp_path / "tree"))
+    head = clone / ".git/worktrees/tree/HEAD"
+    made = head.read_text()
+    head.write_text("0" * 40 + "\n")
+    other = gitkit.clone(gitkit.url(origin), tmp_path / "other")
+    theirs = gitkit.commit(other, "theirs")
+    gitkit.git(other, "push", "-q")
+    log = _log_each_git(tmp_path, monkeypatch)
+    with ThreadPoolExecutor() as pool:
+        fetching = pool.submit(git.fetch_into, clone, gitkit.url(origin), "refs/heads/main", "refs/afk/fetched")
+        gitkit.wait_until(lambda: log.exists() and log.read_text().count(" fetch ") > 1, "the second try")
+        head.write_text(made)
+        assert fetching.result() == theirs
+
+
+def _log_each_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A git in the PATH that writes `called` and its arguments to the file that is returned."""
+    program, log = tmp_path / "bin" / "git", tmp_path / "log"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\necho called "$@" >>"{log}"\nexec {shutil.which("git")} "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    return log
 
 
 # ── Light commands stay light ───────────────────────────────────────────────────────────────────────────────────────
