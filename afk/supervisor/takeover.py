@@ -43,7 +43,7 @@ def take_over(project: Project, number: int, sha: str, label: str, log: Log) -> 
 def _take_over(project: Project, number: int, sha: str, label: str, log: Log) -> bool:
     old = read_claim(project.root, project.url, number, sha)
     attempt = AttemptId.parse(old.attempt) if old else None
-    claim = _custody(project, number)
+    claim = _custody(project, number, old)
     if not claim.acquire(over=sha):
         return False
     log.add("claim.takeover", f"#{number}: the claim of {old.attempt if old else sha} outlived its lease")
@@ -62,14 +62,18 @@ def _take_over(project: Project, number: int, sha: str, label: str, log: Log) ->
     return claim.release(*updates).ok
 
 
-def _custody(project: Project, number: int) -> Claim:
-    """A claim in nobody's name: it does no work, so there is no journal; after a crash it runs out by itself."""
+def _custody(project: Project, number: int, old: ClaimRecord | None) -> Claim:
+    """Ours by its nonce alone: it does no work, so there is no journal; after a crash it runs out by itself.
+
+    It keeps the name of the attempt that it was taken from: whoever takes it over next still has to find out whether
+    that one landed.
+    """
     record = ClaimRecord(
         nonce=secrets.token_hex(16),
         seq=0,
-        worker="custody",
-        host=project.host,
-        attempt="custody",
+        worker=old.worker if old else "custody",
+        host=old.host if old else project.host,
+        attempt=old.attempt if old else "custody",
         lease_s=max(1, round(project.config.claim.lease_s)),
     )
     return Claim(

@@ -89,6 +89,34 @@ def test_what_a_dead_host_landed_is_closed_and_told_once(place: Place, told: boo
         assert section(envelope, "validation") == "recorded on host elsewhere"
 
 
+def test_a_takeover_that_breaks_off_still_knows_what_had_landed(place: Place) -> None:
+    """R68: whoever takes the issue over next finishes that attempt; nothing lands twice."""
+    place.configure(claim={"lease_s": 3, "renew_s": 1})
+    place.file(7, "Say hello", labels=["running"])
+    _landed_elsewhere(place)
+    place.forge_claim(7, lease_s=1)
+    file = place.clone / ".red/issues/7/issue.md"
+    text = file.read_bytes()
+    file.write_bytes(b"\xff\x00")
+    gitkit.wait_until(lambda: place.run().code in (0, 1) and _custody(place), "the takeover that breaks off")
+
+    file.write_bytes(text)
+    ran = place.run()
+
+    assert ran.code == 0, ran.stderr
+    assert place.landed().count("merge: #7 Say hello") == 1
+    assert place.issue(7)["state"] == "closed"
+    [envelope] = place.envelopes(7)
+    assert "worker `wDEAD`" in envelope
+    assert place.claims() == {}
+
+
+def _custody(place: Place) -> bool:
+    """Whether the claim on issue 7 is no longer the dead host's own, whatever name it bears."""
+    [sha] = place.claims().values()
+    return f'"nonce":"{7:032x}"' not in gitkit.git(place.origin, "log", "-1", "--format=%B", sha)
+
+
 def test_a_live_branch_that_holds_more_than_what_landed_is_kept(place: Place) -> None:
     """R60: somebody pushed to it after the landing."""
     place.file(7, "Say hello", labels=["running"])
