@@ -16,8 +16,9 @@ from afk.adapters.git import RefUpdate
 from afk.attempt.session import Attempt
 from afk.errors import AfkError, GitError, NotARepository
 
-__all__ = ["KeptClaim", "LivePush", "adopt_strays", "push_branch"]
+__all__ = ["DELETED", "KeptClaim", "LivePush", "adopt_strays", "push_branch"]
 
+DELETED = "deleted"  # in place of a sha: a person took the live branch away
 _LOOK_S = 0.3
 _RETRY_S = 15.0  # after a failed push; a remote that is away is not hammered
 
@@ -150,6 +151,10 @@ def _leads_to(attempt: Attempt, there: str, tip: str) -> bool:
 
 
 def _refused(attempt: Attempt, last: str | None, status: PushedStatus, text: str, there: str | None) -> bool:
+    if status is PushedStatus.REJECTED and there is None and last is not None:
+        attempt.journal.set_facts(foreign_sha=DELETED)
+        attempt.progress.log("push.foreign", f"somebody deleted {attempt.branch} on the remote; it is not pushed again")
+        return False
     if status is PushedStatus.REJECTED and there is not None and there != last:
         attempt.journal.set_facts(foreign_sha=there)
         attempt.progress.log("push.foreign", f"somebody else moved {attempt.branch} to {there}; it is left alone")
@@ -178,9 +183,16 @@ def adopt_strays(attempt: Attempt) -> str | None:
     if head is None:
         git.run(worktree, "symbolic-ref", "HEAD", attempt.branch_ref)
         return f"the agent left {told} without a commit"
-    kept = f"refs/afk/kept/{attempt.id}"
-    git.run(worktree, "update-ref", kept, head)
+    kept = _keep(attempt, head)
     if git.dirty_paths(worktree):
-        git.save_patch(worktree, attempt.directory / "stray.patch")
+        git.save_patch(worktree, attempt.directory / f"stray-{kept.rpartition('/')[2]}.patch")
     git.run(worktree, "checkout", "--force", attempt.branch)
     return f"the agent left {told} at {head}, which does not continue {attempt.branch}; it is kept as {kept}"
+
+
+def _keep(attempt: Attempt, sha: str) -> str:
+    """A local ref that holds the commit from now on; one that is there already is never moved."""
+    root, k = attempt.project.root, 1
+    while not git.update_ref(root, ref := f"refs/afk/kept/{attempt.id}/{k}", sha, None):
+        k += 1
+    return ref

@@ -20,7 +20,7 @@ from afk.adapters.claims import ClaimLost, PushedStatus
 from afk.adapters.files import append_line, write_atomic
 from afk.adapters.git import RefUpdate
 from afk.adapters.process import Kept, boot_id, tail_lines
-from afk.attempt import briefing, memory, workspace
+from afk.attempt import briefing, livepush, memory, workspace
 from afk.attempt.journal import Step
 from afk.attempt.livepush import push_branch
 from afk.attempt.session import Attempt
@@ -139,7 +139,11 @@ def _past_of(record: Mapping[str, Any]) -> PastAttempt:
 
 def _reason(attempt: Attempt, ended: AttemptEnded | None) -> str:
     told = [] if ended is None else [ended.reason]
-    if attempt.journal.fact("foreign_sha"):
+    if attempt.journal.fact("foreign_sha") == livepush.DELETED:
+        told.append(
+            f"somebody deleted {attempt.branch} on the remote; its work is in unpushed.bundle beside the worktree"
+        )
+    elif attempt.journal.fact("foreign_sha"):
         told.append(f"somebody else moved {attempt.branch}; their commits are left alone")
     return "; ".join(part for part in [*told, *attempt.journal.fact("remarks", [])] if part)
 
@@ -307,20 +311,29 @@ def _release(attempt: Attempt, outcome: Outcome) -> dict[str, Any] | None:
         try:
             updates, remark = _branch_deletion(attempt) if outcome is Outcome.DONE else _last_push(attempt)
             pushed = attempt.claim.release(*updates)
+            if updates and pushed.status is PushedStatus.REJECTED:  # the branch may not go: the claim goes alone
+                remark = f"the remote refused to delete {attempt.branch}: {pushed.text}"
+                pushed = attempt.claim.release()
         except ClaimLost:  # released before a crash and taken by another since: there is nothing of ours left
             return None
         if pushed.status is PushedStatus.UNKNOWN:
             raise RemoteUnreachable(f"could not release the claim on #{attempt.issue.number}: {pushed.text}")
-        if not pushed.ok:
-            raise GitError(f"the remote refused to release #{attempt.issue.number}: {pushed.text}", hint="afk doctor")
-        return {"kept_branch": remark} if remark else None
+        told = {} if remark is None else {"kept_branch": remark}
+        if not pushed.ok:  # a remote that deletes nothing: the attempt has its end all the same
+            told["kept_claim"] = f"the claim runs out by its lease, the remote refused to delete it: {pushed.text}"
+        for word in told.values():
+            attempt.progress.log("release.refused", word)
+        return told
 
     return _persistently(attempt, once)
 
 
 def _last_push(attempt: Attempt) -> tuple[list[RefUpdate], None]:
     """While the claim is still ours: commits that were only bundled, because the remote was away, follow now (R60)."""
-    push_branch(attempt)
+    try:
+        push_branch(attempt)
+    except GitError as error:  # the worktree is a ruin by now; what could be saved has been
+        attempt.progress.log("push.failed", error.message)
     return [], None
 
 
@@ -349,9 +362,12 @@ def _record_history(attempt: Attempt, outcome: Outcome) -> None:
 
 def _is_in_history(attempt: Attempt) -> bool:
     """A crash may fall between the row and its record in the journal."""
-    path = attempt.project.state / "history.toonl"
-    last = "\n".join(tail_lines(path, 20, _LOG_TAIL_BYTES)) + "\n"
-    rows = toonl.parse(toonl.header(HISTORY_FIELDS) + "\n" + last).rows
+    try:
+        with (attempt.project.state / "history.toonl").open(encoding="utf-8", errors="replace") as file:
+            near = [line for line in file if str(attempt.id) in line and line.endswith("\n")]
+    except FileNotFoundError:
+        return False
+    rows = toonl.parse(toonl.header(HISTORY_FIELDS) + "\n" + "".join(near)).rows
     return any(row["attempt"] == str(attempt.id) for row in rows)
 
 
@@ -473,7 +489,7 @@ def _validation_text(attempt: Attempt) -> str:
 
 
 def _branch_link(attempt: Attempt) -> str:
-    if attempt.journal.fact("pushed_sha") is None:
+    if attempt.journal.fact("pushed_sha") is None or attempt.journal.fact("foreign_sha") == livepush.DELETED:
         return f"`{attempt.branch}` (not pushed)"
     return attempt.project.tracker.branch_link(attempt.branch, attempt.issue.number)
 

@@ -255,6 +255,10 @@ class _Run:
             return "exhausted"
         return "cap" if self._settings.cap is not None and self._started >= self._settings.cap else None
 
+    def _ours(self) -> set[int]:
+        """Issues whose claims are this run's own: at work, or owed an end."""
+        return {attempt.issue.number for attempt in [*(lane.attempt for lane in self._lanes), *self._owed]}
+
     def _is_paused(self) -> bool:
         """Whether nothing new may start until somebody resumes; said once each time."""
         paused = control.is_paused(self._project.root)
@@ -278,7 +282,7 @@ class _Run:
         for slot, item in zip(self._idle_slots(), picked[:left], strict=False):
             boot.demand_space(self._project)
             self._start(slot, item, items, label)
-        held = self._queue.is_held_elsewhere(items, ours={lane.attempt.issue.number for lane in self._lanes})
+        held = self._queue.is_held_elsewhere(items, ours=self._ours())
         poll_s = self._project.config.poll_s
         self._look_again_s = self._project.clock.monotonic_s() + (min(_FOREIGN_WAIT_S, poll_s) if held else poll_s)
         return None if picked or held else "drained"
@@ -368,6 +372,8 @@ class _Run:
             merge_sha = attempt.journal.fact("merge_sha") if outcome is Outcome.DONE else None
             self._ended.append(Ended(str(attempt.id), attempt.issue.number, outcome, merge_sha))
             self._exhausted = outcome is Outcome.EXHAUSTED
+            if outcome is Outcome.CLAIM_LOST:  # nothing is told about it, so nothing else would ever stop it
+                self._left_alone.add(attempt.issue.number)
             return
         self._left_alone.add(attempt.issue.number)
         if result is None:  # somebody else has it, or it is not ready any more
@@ -380,8 +386,8 @@ class _Run:
         told = result.message if isinstance(result, AfkError) else f"a bug in afk: {type(result).__name__}"
         self._log.add("attempt.owed", "".join(traceback.format_exception(result)), journal=attempt.journal)
         self._say(f"{attempt.id}: {told}; the next `afk run` goes on")
-        if isinstance(result, (RemoteUnreachable, TrackerError)):
-            self._stop.raise_to(1)  # the others would end no better
+        if isinstance(result, (RemoteUnreachable, TrackerError)) and result.retryable:
+            self._stop.raise_to(1)  # nobody answers: the others would end no better
 
     def _report(self, stopped_by: str) -> Report:
         waiting = tuple(
