@@ -330,6 +330,8 @@ def _land_in_rounds(attempt: Attempt) -> None:
         landing.demand_same_history(attempt, base_sha)
         journal.set_facts(base_sha=base_sha)
         _integrate(attempt, base_sha)
+        if git.commits_ahead(attempt.worktree, base_sha, "HEAD") == 0:
+            raise AttemptEnded(Outcome.BLOCKED, "the base holds these commits already; no check of ours has seen them")
         head = landing.reword(attempt, base_sha)
         livepush.push_branch(attempt)
         checked = _validate(attempt, base_sha, head)

@@ -125,4 +125,8 @@ def _is_safe_elsewhere(attempt: Attempt, tip: str) -> bool:
     landed = journal.fact("merge_sha")
     if landed and git.is_ancestor(attempt.project.root, tip, str(landed)):
         return True
-    return tip in (journal.fact("pushed_sha"), journal.fact("start_sha"), journal.fact("base_sha"))
+    if tip in (journal.fact("start_sha"), journal.fact("base_sha")):
+        return True
+    # What was pushed once may have been taken away since: the last copy of a commit is not deleted on a memory.
+    project, ref = attempt.project, attempt.branch_ref
+    return git.ls_remote(project.root, project.url, ref).get(ref) == tip

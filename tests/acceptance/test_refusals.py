@@ -109,6 +109,33 @@ def test_a_live_branch_that_somebody_deleted_is_named_and_its_work_kept(place: P
     assert (place.attempt(7) / "unpushed.bundle").exists()
 
 
+def test_work_that_the_agent_pushed_to_the_base_itself_is_told_to_people(place: Place) -> None:
+    """No check has seen it, and there is nothing left to land: that is for a person, and no fault of the machine."""
+    shell(
+        place,
+        "git commit -q --allow-empty -m x; echo x >x; git add x; git commit -q -m x;"
+        " git push -q origin HEAD:main; echo '<promise>DONE</promise>'",
+    )
+    place.file(7)
+
+    assert place.run().outcomes == {7: "blocked"}
+
+    assert "holds these commits already" in section(place.envelopes(7)[0], "outcome")
+
+
+def test_a_branch_that_no_longer_continues_the_base_is_the_agents_doing(place: Place) -> None:
+    shell(
+        place,
+        "b=$(git symbolic-ref --short HEAD); git checkout -q --orphan o; echo x >x; git add x;"
+        ' git commit -q -m x; git branch -q -f "$b" o; git checkout -q "$b"; echo \'<promise>DONE</promise>\'',
+    )
+    place.file(7)
+
+    assert place.run().outcomes == {7: "blocked"}
+
+    assert "no longer continues" in section(place.envelopes(7)[0], "outcome")
+
+
 def _is_pushed(place: Place, path: str) -> bool:
     return any(
         path in gitkit.git(place.origin, "ls-tree", "--name-only", tip) for tip in place.live_branches().values()
