@@ -33,7 +33,7 @@ from afk.adapters.gitmerge import (
     unmerged_paths,
 )
 from afk.adapters.gitpush import FAST_FORWARD, PushReport, PushStatus, RefUpdate, push
-from afk.adapters.gitrun import GitResult, committer, failure, identity, masked, run, run_remote
+from afk.adapters.gitrun import GitResult, committer, failure, identity, leads_astray, masked, run, run_remote
 from afk.errors import BaseMissing, EmptyRemote, GitError, GitTooOld, RemoteMissing
 
 __all__ = [
@@ -197,7 +197,7 @@ def _from_ref_files(repo: Path, name: str) -> str | None:
 
     GitPython knows neither reftables nor SHA-256; it finds no ref there, and git is asked.
     """
-    if (name != "HEAD" and not name.startswith("refs/")) or "GIT_COMMON_DIR" in os.environ:
+    if (name != "HEAD" and not name.startswith("refs/")) or "GIT_COMMON_DIR" in os.environ or leads_astray(repo):
         return None
     try:
         from git import InvalidGitRepositoryError, NoSuchPathError, Repo, SymbolicReference

@@ -19,14 +19,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from afk.adapters.regular import read_regular
 from afk.errors import DiskFull, GitError, GitTimeout, NotARepository, RemoteDenied, RemoteMissing, RemoteUnreachable
 from afk.wire.redact import mask_text, surface_rules
 
-__all__ = ["GitResult", "classified", "committer", "environment", "failure", "identity", "masked", "run", "run_remote"]
+__all__ = [
+    "GitResult",
+    "classified",
+    "committer",
+    "environment",
+    "failure",
+    "identity",
+    "leads_astray",
+    "masked",
+    "run",
+    "run_remote",
+]
 
 STDOUT_MAX_BYTES = 64 * 1024 * 1024
 STDERR_MAX_BYTES = 64 * 1024  # a remote may talk for as long as it likes; the end of it says what went wrong
 WORDS_MAX = 2000
+_POINTER_MAX_BYTES = 8192  # of a path, which is all that such a file holds
 
 # Configuration that would change what our calls do or print, or start a program that nobody asked for. `-c` outranks
 # every file; what is not listed (identity, transports, filters, credential helpers, rewritten URLs) is the person's.
@@ -95,18 +108,50 @@ def _is_passed_on(name: str) -> bool:
     return name not in ("SSH_ASKPASS", "LANGUAGE", "GPG_TTY")
 
 
+def leads_astray(repo: Path) -> bool:
+    """Whether a directory of ours below `.red/tmp` is not what git would work on there (S28).
+
+    An agent may have put a link to another checkout in the place of its worktree, or another repository into its
+    `.git`: then our merge, commit or forced checkout would reach that one.
+    """
+    below = _below_tmp(repo.absolute())
+    if below is None:
+        return False
+    tmp, rest = below
+    if repo.resolve() != tmp.resolve() / rest:
+        return True
+    pointer = repo / ".git"
+    if not os.path.lexists(pointer):
+        return False  # git finds nothing there, and `_confined` keeps it from looking further up
+    administration = repo / (read_regular(pointer, _POINTER_MAX_BYTES) or "").removeprefix("gitdir: ").rstrip("\n")
+    # Source: gitrepository-layout(5), "worktrees/<id>/gitdir".
+    back = read_regular(administration / "gitdir", _POINTER_MAX_BYTES)
+    try:
+        return back is None or not pointer.samefile(administration / back.rstrip("\n"))
+    except OSError:
+        return True
+
+
+def _below_tmp(path: Path) -> tuple[Path, Path] | None:
+    """The innermost `.red/tmp` that a path lies in, and the way from there; None outside of any."""
+    parts = path.parts
+    tops = [at + 2 for at in range(len(parts) - 1) if parts[at : at + 2] == (".red", "tmp")]
+    return (Path(*parts[: tops[-1]]), Path(*parts[tops[-1] :])) if tops else None
+
+
 def _confined(repo: Path) -> dict[str, str]:
     """From below `.red/tmp`, where our worktrees are, no repository is looked for further up.
 
     Around a worktree that its agent destroyed is the person's own checkout, which a merge, a commit or a forced
-    checkout of ours must never reach (R79).
+    checkout of ours must never reach (R79). Raises `NotARepository` for a directory that leads somewhere else.
     """
-    parts = Path(os.path.realpath(repo)).parts
-    tops = [at + 2 for at in range(len(parts) - 1) if parts[at : at + 2] == (".red", "tmp")]
-    if not tops:
+    below = _below_tmp(repo.resolve())
+    if leads_astray(repo):
+        raise NotARepository(f"{repo} is not the worktree that was made there any more", hint=f"ls -la {repo}")
+    if below is None:
         return {}
     theirs = os.environ.get("GIT_CEILING_DIRECTORIES", "")
-    return {"GIT_CEILING_DIRECTORIES": os.pathsep.join([str(Path(*parts[: tops[-1]])), theirs]).rstrip(os.pathsep)}
+    return {"GIT_CEILING_DIRECTORIES": os.pathsep.join([str(below[0]), theirs]).rstrip(os.pathsep)}
 
 
 def run(

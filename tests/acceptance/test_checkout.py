@@ -97,9 +97,9 @@ def test_no_setting_of_a_repository_hinders_or_is_touched(place: Place) -> None:
     assert gitkit.refs(place.origin, "refs/tags/") == {}
 
 
-@pytest.mark.parametrize("how", ["gitfile", "directory", "replaced"])
+@pytest.mark.parametrize("how", ["gitfile", "directory", "replaced", "linked", "pointed"])
 def test_a_worktree_that_its_agent_destroyed_never_leads_git_to_the_checkout_around_it(place: Place, how: str) -> None:
-    """R22, R60, R79: what was committed is on the remote, and the next issue is worked."""
+    """R22, R60, R79, S28: what was committed is on the remote, and the next issue is worked."""
     _person_at_work(place.clone)
     place.file(7, body=f"agent: wrecks_worktree {how}\n")
     place.file(8)

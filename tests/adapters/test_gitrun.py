@@ -469,3 +469,37 @@ def test_an_interrupt_ends_the_git_that_was_running(clone: Path, tmp_path: Path)
     caller.send_signal(signal.SIGINT)
     assert caller.communicate()[0] == "interrupted\n"
     gitkit.wait_until(lambda: _is_gone(pid), "the end of git's child")
+
+
+def test_a_worktree_below_tmp_is_the_one_that_was_made_there_or_none(clone: Path, tmp_path: Path) -> None:
+    """S28: a link, another repository's `.git`, a pipe or a repository of its own in that place is not worked in."""
+    here = clone / ".red/tmp/workers/wAAAA/7-a1/worktree"
+    gitkit.git(clone, "worktree", "add", "-q", "--detach", str(here))
+    assert git.rev_parse(here, "HEAD") == gitkit.sha(clone)
+    pointer = (here / ".git").read_text()
+
+    def is_refused() -> bool:
+        with pytest.raises(NotARepository):
+            git.run(here, "status")
+        with pytest.raises(NotARepository):
+            git.rev_parse(here, "HEAD")
+        return True
+
+    other = tmp_path / "other"
+    gitkit.git(clone, "worktree", "add", "-q", "--detach", str(other))
+    for text in (f"gitdir: {clone}/.git\n", (other / ".git").read_text(), "gitdir: \n", ""):
+        (here / ".git").write_text(text)
+        assert is_refused(), text
+    (here / ".git").unlink()
+    os.mkfifo(here / ".git")
+    assert is_refused()
+    (here / ".git").unlink()
+    gitkit.git(here, "init", "-q", ".")
+    assert is_refused()
+    shutil.rmtree(here)
+    here.symlink_to(clone)
+    assert is_refused()
+    here.unlink()
+    here.mkdir()
+    (here / ".git").write_text(pointer)
+    assert git.rev_parse(here, "HEAD") == gitkit.sha(clone)
