@@ -20,7 +20,7 @@ from afk.attempt.journal import Step
 from afk.attempt.livepush import LivePush
 from afk.attempt.session import Attempt
 from afk.config import Config
-from afk.domain.outcome import AttemptEnded, EndedBy, GitFacts, Outcome, RunEvidence, RunPurpose
+from afk.domain.outcome import EndedBy, GitFacts, RunEvidence, RunPurpose
 from afk.domain.sentinel import Sentinel, SentinelReader, is_sentinel_line
 from afk.domain.stage import StageMemory, advance
 from afk.errors import KeeperFailed
@@ -282,17 +282,14 @@ class _Watch:
 
 
 def git_facts(attempt: Attempt) -> GitFacts:
-    """What the worktree shows now, against the base it started from.
-
-    Raises `AttemptEnded` (`blocked`) for a history that has nothing in common with the base: nothing of it can land.
-    """
+    """What the worktree shows now, against the base it started from; None where they have nothing in common."""
     worktree, base = attempt.worktree, str(attempt.journal.fact("base_sha"))
     head = git.rev_parse(worktree, "HEAD")
     if head is None or git.rev_parse(worktree, base) is None:
         return GitFacts(None, None)
     merge_base = git.merge_base(worktree, base, head)
     if merge_base is None:
-        raise AttemptEnded(Outcome.BLOCKED, f"{attempt.branch} no longer continues {attempt.journal.fact('base')}")
+        return GitFacts(None, None, tuple(git.dirty_paths(worktree)))
     return GitFacts(
         git.commits_ahead(worktree, base, head),
         git.diffstat(worktree, merge_base, head).files,

@@ -45,6 +45,7 @@ class Step(StrEnum):
     HANDED = "handed"
     RUN_STARTED = "run-started"
     RUN_ENDED = "run-ended"
+    RUN_TOLD = "run-told"
     SETTLED = "settled"
     VALIDATED = "validated"
     ADMITTED = "admitted"

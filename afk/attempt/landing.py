@@ -9,8 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from afk.adapters import git
@@ -23,20 +22,13 @@ from afk.domain.outcome import AttemptEnded, Outcome
 from afk.errors import GitError, LockHeld, RemoteUnreachable
 from afk.wire.safetext import title as safe_title
 
-__all__ = ["Landed", "build_merge", "demand_same_history", "landed_before", "lander", "push_merge", "reword", "signs"]
+__all__ = ["build_merge", "demand_same_history", "landed_before", "lander", "push_merge", "reword", "signs"]
 
-
-@dataclass(frozen=True, slots=True)
-class Landed:
-    """`moved`: the base is no longer what the merge was built on; integrate and validate again."""
-
-    ok: bool
-    moved: bool = False
-    text: str = ""
+_LOOK_S = 1.0
 
 
 @contextmanager
-def lander(attempt: Attempt, timeout_s: float) -> Iterator[None]:
+def lander(attempt: Attempt) -> Iterator[None]:
     """One lander per remote and host: optimistic ones only spoil each other's merges.
 
     Waits as long as an outage would be waited for, then `infra` with the owner's name: waiting is not failing (L03).
@@ -44,17 +36,25 @@ def lander(attempt: Attempt, timeout_s: float) -> Iterator[None]:
     folder = _cache_folder(attempt.project.environ) / "landing"
     folder.mkdir(parents=True, exist_ok=True)
     name = hashlib.sha256(attempt.project.url.encode()).hexdigest()[:32]
-    lock = FileLock(folder / f"{name}.lock", timeout_s=timeout_s)
-    try:
-        lock.__enter__()
-    except LockHeld as error:
-        raise AttemptEnded(
-            Outcome.INFRA, f"could not get the lander's lock in {timeout_s:.0f} s: {error.message}"
-        ) from error
-    try:
+    lock = FileLock(folder / f"{name}.lock", timeout_s=_LOOK_S)
+    with ExitStack() as held:
+        _enter(attempt, held, lock)
         yield
-    finally:
-        lock.__exit__(None, None, None)
+
+
+def _enter(attempt: Attempt, held: ExitStack, lock: FileLock) -> None:
+    """In short waits, so that a stop and a lost claim are heard between them."""
+    clock, patience_s = attempt.project.clock, attempt.project.config.recovery.backoff_max_s
+    began_s = clock.monotonic_s()
+    while True:
+        attempt.check_interrupt()
+        try:
+            held.enter_context(lock)
+            return
+        except LockHeld as error:
+            if clock.monotonic_s() - began_s > patience_s:
+                told = f"could not get the lander's lock in {patience_s:.0f} s: {error.message}"
+                raise AttemptEnded(Outcome.INFRA, told) from error
 
 
 def _cache_folder(environ: Mapping[str, str]) -> Path:
@@ -101,20 +101,19 @@ def signs(project: Project) -> bool:
     return project.config.landing.sign == "keep" and git.signs_commits(project.root)
 
 
-def push_merge(attempt: Attempt, base: str, base_sha: str, merge_sha: str) -> Landed:
-    """Push the merge to the base, fenced by the claim. Raises `ClaimLost`; `AttemptEnded` when the remote refuses.
+def push_merge(attempt: Attempt, base: str, base_sha: str, merge_sha: str) -> bool:
+    """Push the merge to the base, fenced by the claim; False: the base is no longer what the merge was built on.
 
-    Raises `RemoteUnreachable` when nothing is known about it; the same call decides later.
+    Raises `ClaimLost`, `AttemptEnded` when the remote refuses, `RemoteUnreachable` when nothing is known about it.
     """
     ref = f"refs/heads/{base}"
     pushed = attempt.claim.push(RefUpdate(ref, merge_sha, FAST_FORWARD))
     if pushed.ok:
-        return Landed(ok=True)
+        return True
     if pushed.status is PushedStatus.UNKNOWN:
         raise RemoteUnreachable(f"could not push the merge of #{attempt.issue.number}: {pushed.text}")
-    there = (pushed.refs or {}).get(ref)
-    if there != base_sha:
-        return Landed(ok=False, moved=True, text=pushed.text)
+    if (pushed.refs or {}).get(ref) != base_sha:
+        return False
     raise AttemptEnded(Outcome.INFRA, f"the remote refused the merge into {base}: {pushed.text}")
 
 

@@ -7,6 +7,7 @@ claim. A push that fails is tried again and never stops the agent; a branch that
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -16,7 +17,7 @@ from afk.adapters.git import RefUpdate
 from afk.attempt.session import Attempt
 from afk.errors import AfkError, GitError, NotARepository
 
-__all__ = ["DELETED", "KeptClaim", "LivePush", "adopt_strays", "push_branch"]
+__all__ = ["DELETED", "KeptClaim", "LivePush", "push_branch"]
 
 DELETED = "deleted"  # in place of a sha: a person took the live branch away
 _LOOK_S = 0.3
@@ -26,8 +27,9 @@ _RETRY_S = 15.0  # after a failed push; a remote that is away is not hammered
 class _Beside:
     """A thread beside the attempt that looks again and again while this is entered. Nothing ends it but the end."""
 
-    def __init__(self, attempt: Attempt) -> None:
+    def __init__(self, attempt: Attempt, look: Callable[[], None]) -> None:
         self._attempt = attempt
+        self._look = look
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._watch, name=f"{type(self).__name__}-{attempt.id}", daemon=True)
 
@@ -51,18 +53,15 @@ class _Beside:
                 told = f"will be tried again: {type(error).__name__}: {error}"
                 self._attempt.progress.log("push.failed", told)
 
-    def _look(self) -> None:
-        raise NotImplementedError
-
 
 class KeptClaim(_Beside):
     """Renews the claim from its taking to the outcome: setup, checks, hooks and waiting take longer than a lease."""
 
     def __init__(self, attempt: Attempt) -> None:
-        super().__init__(attempt)
+        super().__init__(attempt, self._renew)
         self._tried_s = 0.0
 
-    def _look(self) -> None:
+    def _renew(self) -> None:
         claim, now = self._attempt.claim, self._attempt.project.clock.monotonic_s()
         since_s = max(claim.renewed_s or 0.0, self._tried_s)
         if now - since_s > self._attempt.project.config.claim.renew_s:
@@ -75,7 +74,7 @@ class LivePush(_Beside):
     """Pushes every new commit; `sync` pushes at once and waits."""
 
     def __init__(self, attempt: Attempt) -> None:
-        super().__init__(attempt)
+        super().__init__(attempt, self._push_new)
         self._tried: tuple[str | None, float] = (None, 0.0)  # the tip that was last tried, and when
 
     def sync(self) -> None:
@@ -85,7 +84,7 @@ class LivePush(_Beside):
         except ClaimLost:
             self._attempt.lost = True
 
-    def _look(self) -> None:
+    def _push_new(self) -> None:
         tip, now = live_tip(self._attempt), self._attempt.project.clock.monotonic_s()
         tried_tip, tried_s = self._tried
         if tip != self._attempt.journal.fact("pushed_sha") and (tip != tried_tip or now - tried_s > _RETRY_S):
@@ -161,38 +160,3 @@ def _refused(attempt: Attempt, last: str | None, status: PushedStatus, text: str
         return False
     attempt.progress.log("push.failed", text)
     return False
-
-
-def adopt_strays(attempt: Attempt) -> str | None:
-    """After the agent: bring commits from a detached HEAD or another branch onto ours, or keep them by a pointer.
-
-    Returns one line for the report, or None when HEAD is on our branch. The worktree ends on our branch either way;
-    a HEAD that diverged is kept under a local ref and pushed nowhere.
-    """
-    worktree = attempt.worktree
-    where = git.run(worktree, "symbolic-ref", "-q", "HEAD", check=False).stdout.strip()
-    if where == attempt.branch_ref:
-        return None
-    head = git.rev_parse(worktree, "HEAD")
-    branch = git.rev_parse(worktree, attempt.branch_ref) or str(attempt.journal.fact("start_sha"))
-    told = where.removeprefix("refs/heads/") or "a detached HEAD"
-    if head is not None and git.is_ancestor(worktree, branch, head):
-        git.update_ref(worktree, attempt.branch_ref, head, git.rev_parse(worktree, attempt.branch_ref))
-        git.run(worktree, "symbolic-ref", "HEAD", attempt.branch_ref)
-        return f"the agent worked on {told}; its commits were brought to {attempt.branch}"
-    if head is None:
-        git.run(worktree, "symbolic-ref", "HEAD", attempt.branch_ref)
-        return f"the agent left {told} without a commit"
-    kept = _keep(attempt, head)
-    if git.dirty_paths(worktree):
-        git.save_patch(worktree, attempt.directory / f"stray-{kept.rpartition('/')[2]}.patch")
-    git.run(worktree, "checkout", "--force", attempt.branch)
-    return f"the agent left {told} at {head}, which does not continue {attempt.branch}; it is kept as {kept}"
-
-
-def _keep(attempt: Attempt, sha: str) -> str:
-    """A local ref that holds the commit from now on; one that is there already is never moved."""
-    root, k = attempt.project.root, 1
-    while not git.update_ref(root, ref := f"refs/afk/kept/{attempt.id}/{k}", sha, None):
-        k += 1
-    return ref

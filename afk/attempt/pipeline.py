@@ -98,7 +98,7 @@ def _take(attempt: Attempt) -> bool:
     if not journal.has(Step.LABELLED):
         report.label_running(attempt)
         journal.record(Step.LABELLED)
-    attempt.progress.to("claimed")
+        attempt.progress.to("claimed")
     return True
 
 
@@ -215,8 +215,18 @@ def _settle(attempt: Attempt) -> None:
                 return
             case VerdictKind.RERUN if verdict.rerun is not None:
                 purpose = verdict.rerun
+            case _ if verdict.outcome is Outcome.INFRA and not verdict.stopped:
+                raise _severed(attempt, facts) or verdict.as_ended()
             case _:
                 raise verdict.as_ended()
+
+
+def _severed(attempt: Attempt, facts: GitFacts) -> AttemptEnded | None:
+    """The agent's doing, not the machine's: a history that has nothing in common with the base any more."""
+    base_sha, head = str(attempt.journal.fact("base_sha")), git.rev_parse(attempt.project.root, attempt.branch_ref)
+    if facts.commits_ahead is not None or head is None or git.merge_base(attempt.project.root, base_sha, head):
+        return None
+    return AttemptEnded(Outcome.BLOCKED, f"{attempt.branch} no longer continues {attempt.journal.fact('base')}")
 
 
 def _run(attempt: Attempt, k: int, purpose: RunPurpose, paths: Sequence[str] = ()) -> tuple[RunEvidence, GitFacts]:
@@ -233,7 +243,7 @@ def _run(attempt: Attempt, k: int, purpose: RunPurpose, paths: Sequence[str] = (
         evidence = agentrun.run_agent(attempt, agentrun.Run(k, purpose, prompt, env))
         if attempt.lost:
             raise ClaimLost(attempt.issue.number)
-        _remark(attempt, livepush.adopt_strays(attempt), _escape(attempt, before))
+        remarks = [told for told in (workspace.adopt_strays(attempt), _escape(attempt, before)) if told is not None]
         facts = agentrun.git_facts(attempt)
         journal.record(
             Step.RUN_ENDED,
@@ -241,12 +251,15 @@ def _run(attempt: Attempt, k: int, purpose: RunPurpose, paths: Sequence[str] = (
             durable=True,
             evidence=evidence.to_dict(),
             facts={"ahead": facts.commits_ahead, "changed": facts.changed_files, "dirty": list(facts.dirty)},
+            remarks=remarks,
             duration_s=round(_since(attempt, k, started_s), 3),
         )
-        _after_run(attempt, k, evidence)
     ended = journal.get(Step.RUN_ENDED, k)
-    seen = ended["facts"]
-    return RunEvidence.from_dict(ended["evidence"]), GitFacts(seen["ahead"], seen["changed"], tuple(seen["dirty"]))
+    evidence, seen = RunEvidence.from_dict(ended["evidence"]), ended["facts"]
+    if not journal.has(Step.RUN_TOLD, k):
+        _after_run(attempt, k, evidence)
+        journal.record(Step.RUN_TOLD, k)
+    return evidence, GitFacts(seen["ahead"], seen["changed"], tuple(seen["dirty"]))
 
 
 def _escape(attempt: Attempt, before: git.CheckoutSnapshot) -> str | None:
@@ -255,12 +268,6 @@ def _escape(attempt: Attempt, before: git.CheckoutSnapshot) -> str | None:
     if not changed:
         return None
     return "the checkout changed while the agent ran: " + ", ".join(changed[:5]) + (" …" if len(changed) > 5 else "")
-
-
-def _remark(attempt: Attempt, *remarks: str | None) -> None:
-    for remark in remarks:
-        if remark is not None:
-            attempt.journal.append_fact("remarks", remark)
 
 
 def _since(attempt: Attempt, k: int, fallback_s: float) -> float:
@@ -346,15 +353,15 @@ def _land_in_rounds(attempt: Attempt) -> None:
 def _merge(attempt: Attempt, base_sha: str, head: str, tree: str) -> bool:
     """VALIDATED -> LANDED; False when the base moved meanwhile."""
     journal, base = attempt.journal, str(attempt.journal.fact("base"))
-    with landing.lander(attempt, attempt.project.config.recovery.backoff_max_s):
+    with landing.lander(attempt):
         attempt.check_interrupt()
         merge_sha = landing.build_merge(attempt, base_sha, head, tree)
         journal.record(Step.MERGED, journal.count(Step.MERGED) + 1, durable=True, merge_sha=merge_sha, tree=tree)
         attempt.progress.stage(Stage.PUSH)
         landed = landing.push_merge(attempt, base, base_sha, merge_sha)
-        if landed.ok:
+        if landed:
             _landed(attempt, merge_sha)
-    return landed.ok
+    return landed
 
 
 def _landed(attempt: Attempt, merge_sha: str) -> None:

@@ -93,10 +93,11 @@ class Progress:
         self._books = books
         self._emit = emit
         self._lock = threading.Lock()
-        self._at = "queued"
-        self._stage: Stage | None = None
+        # An attempt that is taken up again goes on where it was last told to be.
+        self._at = str(journal.fact("told_state") or "queued")
+        self._stage = _last_stage(journal)
         self._working = False
-        self._last_line = str(journal.fact("last_line") or "")
+        self._last_line = ""
         self._line_waits = False  # for the next write
         self._written_s = 0.0
         self._issue = issue
@@ -110,6 +111,7 @@ class Progress:
             before, self._at = self._at, state
         if before == state:
             return
+        self._journal.set_facts(told_state=state)
         attempt = self._journal.attempt
         self._log.add("attempt.transition", f"{before} -> {state}", journal=self._journal)
         self._emit(
@@ -132,6 +134,7 @@ class Progress:
         """The worktree is there: `current` is set, at least at stage `setup`."""
         self._working = True
         self.stage(Stage.SETUP)
+        self._write()
 
     def stage(self, stage: Stage) -> None:
         """A stage never moves back; each change is written and told."""
@@ -220,3 +223,8 @@ class Progress:
 
     def _relative(self, path: Path) -> str:
         return str(path.relative_to(self._project.root))
+
+
+def _last_stage(journal: Journal) -> Stage | None:
+    stages = journal.fact("stages") or []
+    return Stage(stages[-1]["stage"]) if stages else None

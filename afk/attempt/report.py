@@ -145,7 +145,9 @@ def _reason(attempt: Attempt, ended: AttemptEnded | None) -> str:
         )
     elif attempt.journal.fact("foreign_sha"):
         told.append(f"somebody else moved {attempt.branch}; their commits are left alone")
-    return "; ".join(part for part in [*told, *attempt.journal.fact("remarks", [])] if part)
+    runs = range(1, attempt.journal.count(Step.RUN_ENDED) + 1)
+    told += [remark for k in runs for remark in attempt.journal.get(Step.RUN_ENDED, k)["remarks"]]
+    return "; ".join(part for part in told if part)
 
 
 def _elapsed_s(attempt: Attempt) -> float:
@@ -302,11 +304,10 @@ def _promote_dependants(attempt: Attempt) -> None:
             tracker.edit_labels(issue.number, add=[queue], remove=[_DEPENDENCY, PARKED])
 
 
-def _begin_release(attempt: Attempt, outcome: Outcome) -> None:
-    """From here on an absent claim means that it was we who released it."""
-
-
 def _release(attempt: Attempt, outcome: Outcome) -> dict[str, Any] | None:
+    if not attempt.journal.has(Step.RELEASING):  # from here on an absent claim means that it was we who released it
+        attempt.journal.record(Step.RELEASING, durable=True)
+
     def once() -> dict[str, Any] | None:
         try:
             updates, remark = _branch_deletion(attempt) if outcome is Outcome.DONE else _last_push(attempt)
@@ -405,12 +406,11 @@ _OWED: Sequence[tuple[Step, Callable[[Attempt, Outcome], Mapping[str, Any] | Non
     (Step.WRITTEN, _write),
     (Step.POSTED, _post),
     (Step.SHELVED, _shelve),
-    (Step.RELEASING, _begin_release),
     (Step.RELEASED, _release),
     (Step.RECORDED, _record_history),
     (Step.CLEARED, _clear),
 )
-_DURABLE = frozenset({Step.WRITTEN, Step.POSTED, Step.RELEASING})
+_DURABLE = frozenset({Step.WRITTEN, Step.POSTED})
 
 
 def _persistently(attempt: Attempt, ask: Callable[[], T]) -> T:

@@ -153,7 +153,7 @@ class Stop:
 
 @dataclass
 class Attempt:
-    """One worker's try at one issue. `issue` is the snapshot that is worked; `thread` its comments at that moment."""
+    """One worker's try at one issue, new or taken up again; `issue` is the snapshot that is worked."""
 
     project: Project
     journal: Journal
@@ -164,9 +164,8 @@ class Attempt:
     slot: int = 1
     withdrawn: str | None = None  # set by the supervisor's poll when people closed or took back the issue
     lost: bool = False  # set by whoever notices first that the claim is somebody else's
-    pushing: threading.RLock = field(
-        default_factory=threading.RLock
-    )  # what was pushed last is read and written under it
+    # Under it the sha that was pushed last is read, pushed against and written again.
+    pushing: threading.RLock = field(default_factory=threading.RLock)
 
     @cached_property
     def hooks(self) -> HookRunner:

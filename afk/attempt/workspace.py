@@ -16,7 +16,7 @@ from afk.domain.outcome import AttemptEnded, Outcome
 from afk.domain.queue import base_directive
 from afk.errors import GitError, RemoteUnreachable
 
-__all__ = ["Left", "base_of", "fetch_base", "make_worktree", "put_away", "start_sha"]
+__all__ = ["Left", "adopt_strays", "base_of", "fetch_base", "make_worktree", "put_away", "start_sha"]
 
 # After these the next attempt goes on from the branch that was left, if it is ahead. Source: the lifecycle rules.
 CONTINUES = frozenset(
@@ -103,6 +103,41 @@ def make_worktree(attempt: Attempt, start: str, base_sha: str) -> Sequence[str]:
         attempt.worktree, base_sha, f"merge: {attempt.journal.fact('base')} into the work", sign=signs(attempt.project)
     )
     return tuple(merged.conflicts)
+
+
+def adopt_strays(attempt: Attempt) -> str | None:
+    """After the agent: bring commits from a detached HEAD or another branch onto ours, or keep them by a pointer.
+
+    Returns one line for the report, or None when HEAD is on our branch. The worktree ends on our branch either way;
+    a HEAD that diverged is kept under a local ref and pushed nowhere.
+    """
+    worktree = attempt.worktree
+    where = git.run(worktree, "symbolic-ref", "-q", "HEAD", check=False).stdout.strip()
+    if where == attempt.branch_ref:
+        return None
+    head = git.rev_parse(worktree, "HEAD")
+    branch = git.rev_parse(worktree, attempt.branch_ref) or str(attempt.journal.fact("start_sha"))
+    told = where.removeprefix("refs/heads/") or "a detached HEAD"
+    if head is not None and git.is_ancestor(worktree, branch, head):
+        git.update_ref(worktree, attempt.branch_ref, head, git.rev_parse(worktree, attempt.branch_ref))
+        git.run(worktree, "symbolic-ref", "HEAD", attempt.branch_ref)
+        return f"the agent worked on {told}; its commits were brought to {attempt.branch}"
+    if head is None:
+        git.run(worktree, "symbolic-ref", "HEAD", attempt.branch_ref)
+        return f"the agent left {told} without a commit"
+    kept = _keep(attempt, head)
+    if git.dirty_paths(worktree):
+        git.save_patch(worktree, attempt.directory / f"stray-{kept.rpartition('/')[2]}.patch")
+    git.run(worktree, "checkout", "--force", attempt.branch)
+    return f"the agent left {told} at {head}, which does not continue {attempt.branch}; it is kept as {kept}"
+
+
+def _keep(attempt: Attempt, sha: str) -> str:
+    """A local ref that holds the commit from now on; one that is there already is never moved."""
+    root, k = attempt.project.root, 1
+    while not git.update_ref(root, ref := f"refs/afk/kept/{attempt.id}/{k}", sha, None):
+        k += 1
+    return ref
 
 
 def put_away(attempt: Attempt, *, keep_worktree: bool) -> None:

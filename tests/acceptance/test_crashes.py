@@ -12,8 +12,8 @@ PROGRAM = str(Path(__file__).parents[1] / "crash_run.py")
 
 STEPS_OF_DONE = (
     *("opened", "claimed", "confirmed", "labelled", "branched", "published", "prepared", "handed", "run-started:1"),
-    *("run-ended:1", "settled", "validated:1", "admitted:1", "merged:1", "landed", "announced", "ended", "saved"),
-    *("written", "posted", "shelved", "releasing", "released", "recorded", "cleared"),
+    *("run-ended:1", "run-told:1", "settled", "validated:1", "admitted:1", "merged:1", "landed", "announced"),
+    *("ended", "saved", "written", "posted", "shelved", "releasing", "released", "recorded", "cleared"),
 )
 STEPS_OF_BLOCKED = ("ended", "saved", "written", "posted", "shelved", "releasing", "released", "recorded", "cleared")
 MOMENTS = [(moment, step) for step in STEPS_OF_DONE for moment in ("before", "after")]
@@ -61,6 +61,24 @@ def test_a_parked_attempt_survives_a_death(place: Place, moment: str, step: str)
     assert place.claims() == {}
     assert len(place.live_branches()) == 1
     assert [row["outcome"] for row in place.history()] == ["blocked"]
+
+
+def test_a_resumed_attempt_goes_on_telling_from_where_it_was(place: Place) -> None:
+    """A reader that keeps state never sees it go back."""
+    place.file(7, body="agent: done\n")
+    ended(place.start("after", "settled", program=[PROGRAM]))
+    assert place.run().transitions(7) == ["validating", "merge", "push", "close", "ended"]
+
+
+def test_the_hook_after_a_run_is_not_lost_between_the_run_and_itself(place: Place, tmp_path: Path) -> None:
+    """R86: the run is on record, its hook was not asked yet."""
+    told = tmp_path / "told"
+    place.configure(hooks={"post_attempt": f"echo once >> {told}"})
+    place.file(7, body="agent: done\n")
+    ended(place.start("after", "run-ended:1", program=[PROGRAM]))
+    assert not told.exists()
+    assert place.run().outcomes == {7: "done"}
+    assert told.read_text() == "once\n"
 
 
 def _nothing_is_left(place: Place) -> None:

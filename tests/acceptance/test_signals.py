@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import signal
@@ -12,6 +13,8 @@ from typing import Any
 import gitkit
 import pytest
 from drainkit import Place, ended, reach, section, status_of
+
+from afk.adapters.files import FileLock
 
 PROGRAM = str(Path(__file__).parents[1] / "crash_run.py")
 
@@ -116,6 +119,25 @@ def test_a_stop_while_a_check_runs_ends_the_check(place: Place, tmp_path: Path) 
 
 
 # ── Deaths ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_stop_is_heard_while_somebody_else_lands(place: Place, tmp_path: Path) -> None:
+    """R32: waiting for the lander's lock is no reason to wait with a stop."""
+    cache = tmp_path / "cache"
+    place.environ["XDG_CACHE_HOME"] = str(cache)
+    lock = cache / "afk/landing" / f"{hashlib.sha256(gitkit.url(place.origin).encode()).hexdigest()[:32]}.lock"
+    lock.parent.mkdir(parents=True)
+    place.file(7, body="agent: done\n")
+    with FileLock(lock):
+        process = place.start("run", "--json")
+        reach(process, lambda: (place.attempts() or [tmp_path])[0].joinpath("attempt.json").exists(), "the attempt")
+        reach(process, lambda: place.state(7)["current"] and place.state(7)["current"]["stage"] == "merge", "landing")
+        process.send_signal(signal.SIGINT)
+        reach(process, lambda: not _is_pending(process.pid, signal.SIGINT), "the first signal")
+        process.send_signal(signal.SIGINT)
+        ran = ended(process)
+    assert (ran.code, ran.error["code"]) == (130, "cancelled"), ran.stderr
+    assert place.labels(7) == {"ready-for-agent"}
 
 
 def test_an_agent_outlives_its_supervisor_and_is_adopted(place: Place, slow: tuple[Path, Path]) -> None:
