@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from afk.wire.json_value import JsonValue
+from afk.wire.safetext import TOKEN
 
 __all__ = [
     "MARKER",
@@ -125,7 +126,7 @@ def mask_text(text: str, rules: Rules) -> str:
         text = text.replace(secret, MARKER)
     text = redact_urls_in_text(text, replace(rules, thorough=True))
     text = _HEADER.sub(rf"\1{MARKER}", text)
-    return _TOKEN.sub(MARKER, text)
+    return TOKEN.sub(MARKER, text)
 
 
 def _redact(value: JsonValue, rules: Rules) -> JsonValue:
@@ -235,7 +236,7 @@ def _masked_login(scheme: str, user: str, password: str | None) -> str:
 
 
 def _looks_like_token(user: str) -> bool:
-    return bool(_TOKEN.fullmatch(user)) or bool(_OPAQUE.fullmatch(user))
+    return bool(TOKEN.fullmatch(user)) or bool(_OPAQUE.fullmatch(user))
 
 
 def _is_secret_flag(name: str, rules: Rules) -> bool:
@@ -260,19 +261,6 @@ _URL_IN_TEXT = re.compile(
 )
 _AUTHORITY = re.compile(r"[^/?#]*")
 _USERINFO = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)([^\s/?#@:]+)(:[^\s/?#@]*)?@")
-_TOKEN = re.compile(
-    r"(?<![A-Za-z0-9_/-])(?:"
-    r"gh[pousr]_[A-Za-z0-9]{20,}"
-    r"|github_pat_[A-Za-z0-9_]{20,}"
-    r"|glpat-[A-Za-z0-9_-]{20,}"
-    r"|xox[abeoprs]-[A-Za-z0-9-]{10,}"
-    # Keys of model providers; upper case and a digit tell them from a slug such as `sk-learn-for-everyone`.
-    r"|sk-(?=[A-Za-z0-9_-]*[0-9])(?=[A-Za-z0-9_-]*[A-Z])[A-Za-z0-9_-]{20,}"
-    r"|sk-[0-9a-f]{32,}"
-    r"|AIza[A-Za-z0-9_-]{35}"
-    r"|AKIA[A-Z0-9]{16}"
-    r")(?![A-Za-z0-9])"
-)
 _SECRET_NAME = re.compile(
     r"(?i)(?:\A|[_-])(?:token|passwd|password|secret|api[_-]?key|access[_-]?key|private[_-]?key|credentials?"
     r"|authorization)\Z"

@@ -14,6 +14,7 @@ __all__ = [
     "MASK",
     "SHORTEST_SECRET",
     "TITLE_MAX",
+    "TOKEN",
     "clean",
     "defuse",
     "defuse_code",
@@ -34,7 +35,7 @@ _BREAK = "\u200b"  # zero-width space: nothing to see, and no server reads acros
 # ── Secrets ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 # Each shape has a prefix of its own: a bare run of hex or base64 may be a commit, a hash or a fixture, and stays.
-_TOKEN = re.compile(
+TOKEN = re.compile(
     r"""
     (?<![A-Za-z0-9_+])(?:
         gh[pousr]_[A-Za-z0-9_]{20,}(?:\.[A-Za-z0-9_-]{10,})*               # GitHub
@@ -111,7 +112,7 @@ def _mask_once(text: str, values: Sequence[str]) -> str:
     if "PRIVATE KEY" in text:
         text = _mask_key_tails(_KEY_BLOCK.sub(MASK, text))
     text = _LOGIN.sub(lambda found: f"{found[1] or found[2]}{MASK}@", text)
-    return _TOKEN.sub(MASK, _NAMED.sub(rf"\1{MASK}", text))
+    return TOKEN.sub(MASK, _NAMED.sub(rf"\1{MASK}", text))
 
 
 def _mask_key_tails(text: str) -> str:
