@@ -34,6 +34,7 @@ from afk.adapters.gitmerge import (
 )
 from afk.adapters.gitpush import FAST_FORWARD, PushReport, PushStatus, RefUpdate, push
 from afk.adapters.gitrun import GitResult, committer, failure, identity, leads_astray, masked, run, run_remote
+from afk.domain.attempt import DiffStat
 from afk.errors import BaseMissing, EmptyRemote, GitError, GitTooOld, RemoteMissing
 
 __all__ = [
@@ -266,15 +267,6 @@ def is_ancestor(repo: Path, a: str, b: str) -> bool:
     if result.returncode not in (0, 1):
         raise failure(repo, args, result)
     return result.returncode == 0
-
-
-@dataclass(frozen=True, slots=True)
-class DiffStat:
-    """Lines added and removed, and files touched; a binary file counts as a file with no lines."""
-
-    added: int
-    removed: int
-    files: int
 
 
 def diffstat(repo: Path, base: str, tip: str) -> DiffStat:

@@ -14,12 +14,11 @@ import string
 import unicodedata
 from dataclasses import dataclass
 
-__all__ = ["AttemptId", "branch_name", "draw_worker_id", "parse_branch", "slugify"]
+__all__ = ["AttemptId", "DiffStat", "branch_name", "draw_worker_id", "slugify"]
 
 _WORKER = r"w[A-Z0-9]{4}"
 _NUMBER = r"[1-9][0-9]{0,17}"  # anybody can push a name; Python refuses to read a number of thousands of digits
 _ATTEMPT_ID = re.compile(rf"({_WORKER})-({_NUMBER})-a({_NUMBER})")
-_BRANCH = re.compile(rf"afk/({_WORKER})/({_NUMBER})-[a-z0-9-]+")
 _SLUG_MAX = 40
 
 
@@ -52,6 +51,15 @@ class AttemptId:
         return found if found is not None and found.worker == worker else None
 
 
+@dataclass(frozen=True, slots=True)
+class DiffStat:
+    """What an attempt changed: lines and files against the merge base with the resolved base."""
+
+    added: int
+    removed: int
+    files: int = 0
+
+
 def draw_worker_id(source: random.Random | None = None) -> str:
     """`w` and four of `A-Z0-9`; the caller checks that it is not in use. Without `source`, the system's randomness."""
     alphabet = string.ascii_uppercase + string.digits
@@ -70,9 +78,3 @@ def slugify(title: str) -> str:
 def branch_name(worker: str, issue: int, title: str) -> str:
     """`afk/{id}/{N}-{slug}`, the live branch of every attempt of this worker at this issue."""
     return f"afk/{worker}/{issue}-{slugify(title)}"
-
-
-def parse_branch(branch: str) -> tuple[str, int] | None:
-    """Worker id and issue number of a live branch, whatever its slug; None for any other branch."""
-    match = _BRANCH.fullmatch(branch)
-    return (match[1], int(match[2])) if match else None

@@ -6,20 +6,12 @@ import re
 from dataclasses import dataclass
 from datetime import datetime
 
+from afk.domain.attempt import DiffStat
 from afk.domain.outcome import EnvelopeStatus, Outcome
 
 __all__ = ["CheckLine", "DiffStat", "Discarded", "Envelope", "EnvelopeError", "Found", "Hook", "Malformed", "Parsed"]
 
 _CODE_SPAN = re.compile(r"`([^`]+)`")
-
-
-@dataclass(frozen=True, slots=True)
-class DiffStat:
-    """Lines and files against the merge base with the resolved base."""
-
-    added: int
-    removed: int
-    files: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from afk.domain.attempt import AttemptId, branch_name, draw_worker_id, parse_branch, slugify
+from afk.domain.attempt import AttemptId, branch_name, draw_worker_id, slugify
 
 NUMBERS = st.integers(1, 10**18 - 1)
 WORKERS = st.text(st.sampled_from("ABCXYZ0189"), min_size=4, max_size=4).map("w".__add__)
@@ -125,34 +125,6 @@ def test_titles_that_fold_to_one_slug_still_have_branches_of_their_own() -> None
     """S18: the number is the identity."""
     assert branch_name("wZ2R4", 1, "Ärger!") == "afk/wZ2R4/1-arger"
     assert branch_name("wZ2R4", 2, "arger") == "afk/wZ2R4/2-arger"
-
-
-@given(WORKERS, NUMBERS, st.text(max_size=60))
-def test_worker_and_number_are_read_back_from_a_branch_whatever_the_title(worker: str, issue: int, title: str) -> None:
-    assert parse_branch(branch_name(worker, issue, title)) == (worker, issue)
-
-
-@pytest.mark.parametrize(
-    "branch",
-    [
-        "main",
-        "afk/wZ2R4",
-        "afk/wZ2R4/142",
-        "afk/wZ2R4/142-",
-        "afk/wZ2R4/x-y",
-        "afk/wZ2R4/142-a/b",
-        "afk/wZ2R4/142-a\n",
-        "refs/heads/afk/wZ2R4/142-a",
-        "afk/wZ2R4/" + "9" * 5000 + "-a",
-    ],
-)
-def test_any_other_branch_is_not_ours(branch: str) -> None:
-    assert parse_branch(branch) is None
-
-
-def test_a_longer_slug_is_still_read() -> None:
-    """R10: names that exist are never cut, or they would meet others."""
-    assert parse_branch(f"afk/wZ2R4/142-{'long-' * 40}name") == ("wZ2R4", 142)
 
 
 @pytest.mark.parametrize("title", ["x" * 5000, "fix.lock", "a..b @{0} ~^:?*[ \\", "日本語", "-"])
