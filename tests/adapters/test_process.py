@@ -17,44 +17,15 @@ from pathlib import Path
 
 import psutil
 import pytest
+from keptkit import SLOW_S, ended, first_line, is_running, program, until
 
 from afk.adapters import process
 from afk.adapters.process import ExitRecord, Identity, Kept, KeptSpec, boot_id, identity_of, is_alive
 from afk.errors import KeeperFailed
 
-AGENTS = Path(__file__).parent.parent / "agents"
-SLOW_S = 20.0  # nothing here takes a second; a busy machine may
-
-
-def program(name: str, *arguments: str) -> tuple[str, ...]:
-    return (sys.executable, "-I", str(AGENTS / name), *arguments)
-
-
-def until(what: Callable[[], object]) -> None:
-    deadline = time.monotonic() + SLOW_S
-    while not what():
-        assert time.monotonic() < deadline, "what was waited for did not come"
-        time.sleep(0.01)
-
-
-def first_line(kept: Kept) -> str:
-    out = kept.run_dir / "out"
-    until(lambda: b"\n" in out.read_bytes())
-    return out.read_text().splitlines()[0]
-
-
-def ended(kept: Kept) -> ExitRecord:
-    record = kept.wait(SLOW_S)
-    assert record is not None, "the run did not end"
-    return record
-
 
 def noted(kept: Kept) -> list[int]:
     return [json.loads(line)["pid"] for line in (kept.run_dir / "tree").read_bytes().splitlines()[1:]]
-
-
-def is_running(pid: int) -> bool:
-    return identity_of(pid) is not None
 
 
 Keep = Callable[..., Kept]
