@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from afk.adapters import git
 from afk.adapters.claims import ClaimLost
 from afk.adapters.process import boot_id
-from afk.attempt import agentrun, briefing, guards, landing, livepush, report, validation, workspace
+from afk.attempt import agentrun, briefing, conclusion, guards, landing, livepush, report, validation, workspace
 from afk.attempt.journal import Step
 from afk.attempt.session import Attempt
 from afk.domain.lifecycle import HookPoint
@@ -116,7 +116,7 @@ def _confirm(attempt: Attempt) -> bool:
     attempt.issue = now
     attempt.journal.set_facts(title=now.title, issue=now.to_json())
     directive_at = thread.directive_at.isoformat() if thread.directive_at else None
-    attempt.journal.record(Step.CONFIRMED, past=report.past_json(thread.past), directive_at=directive_at)
+    attempt.journal.record(Step.CONFIRMED, past=conclusion.past_json(thread.past), directive_at=directive_at)
     return True
 
 
@@ -515,7 +515,7 @@ def _fire(attempt: Attempt, point: HookPoint, about: dict[str, object], **values
 
 def _end(attempt: Attempt, ended: AttemptEnded | None) -> None:
     """Write down how it ended, once; all that follows is telling it."""
-    attempt.journal.record(Step.ENDED, durable=True, **report.conclusion(attempt, ended))
+    attempt.journal.record(Step.ENDED, durable=True, **conclusion.reach(attempt, ended))
 
 
 def patiently(attempt: Attempt, ask: Callable[[], T]) -> T:

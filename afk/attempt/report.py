@@ -11,7 +11,6 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,23 +18,20 @@ from afk.adapters import git
 from afk.adapters.claims import ClaimLost, PushedStatus
 from afk.adapters.files import append_line, write_atomic
 from afk.adapters.git import RefUpdate
-from afk.adapters.process import Kept, boot_id, tail_lines
-from afk.attempt import briefing, livepush, memory, workspace
+from afk.adapters.process import Kept
+from afk.attempt import briefing, comment, memory, workspace
 from afk.attempt.journal import Step
 from afk.attempt.livepush import push_branch
 from afk.attempt.session import Attempt
-from afk.attempt.validation import Validation
-from afk.domain.outcome import OUTCOMES, AttemptEnded, Outcome
+from afk.domain.outcome import OUTCOMES, Outcome
 from afk.domain.queue import PARKED, RUNNING, blockers
-from afk.domain.recovery import Park, PastAttempt, Requeue, next_step, uncharged
 from afk.domain.stage import Stage
 from afk.errors import AfkError, GitError, IssueNotFound, NotARepository, RemoteUnreachable, TrackerError
-from afk.wire import envelope, toonl
+from afk.wire import toonl
 
-__all__ = ["abandon", "conclusion", "deliver", "forget", "label_running", "past_json"]
+__all__ = ["abandon", "deliver", "forget", "label_running"]
 
 T = TypeVar("T")
-LOG_LINES = 50
 HISTORY_FIELDS = [
     "at",
     "issue",
@@ -52,123 +48,8 @@ HISTORY_FIELDS = [
     "reason",
 ]
 _HISTORY_CEILING_BYTES = 64 * 1024 * 1024
-_LOG_TAIL_BYTES = 256 * 1024
 _PATIENCE_S = 60.0
 _DEPENDENCY = "blocked:dependency"
-
-
-# ── The conclusion, reached once ────────────────────────────────────────────────────────────────────────────────────
-
-
-def conclusion(attempt: Attempt, ended: AttemptEnded | None) -> dict[str, Any]:
-    """What is written down as the attempt's end: the outcome and what becomes of the issue. Pure but for clock and git.
-
-    `decision` is `done`, `requeue`, `park` or `withdrawn`; `label` the `blocked:*` label of a parked issue.
-    """
-    outcome = Outcome.DONE if ended is None else ended.outcome
-    record: dict[str, Any] = {
-        "outcome": str(outcome),
-        "reason": _reason(attempt, ended),
-        "decision": "done",
-        "label": None,
-        "not_before": None,
-        "duration_s": round(_elapsed_s(attempt)),
-        "diff": _diff(attempt),
-    }
-    if ended is None:
-        return record
-    if ended.withdrawn:
-        return record | {"decision": "withdrawn"}
-    step = _next_step(attempt, ended)
-    if isinstance(step, Park):
-        why = "; ".join(part for part in (record["reason"], step.reason) if part)
-        return record | {"decision": "park", "label": step.label, "reason": why}
-    return record | {
-        "decision": "requeue",
-        "reason": record["reason"] if step.charged else uncharged(record["reason"]),
-        "not_before": step.not_before.isoformat() if step.not_before else None,
-    }
-
-
-def _next_step(attempt: Attempt, ended: AttemptEnded) -> Requeue | Park:
-    confirmed = attempt.journal.get(Step.CONFIRMED)
-    recovery, clock = attempt.project.config.recovery, attempt.project.clock
-    told = confirmed.get("directive_at")
-    return next_step(
-        ended.outcome,
-        [_past_of(record) for record in confirmed.get("past", ())],
-        tries=recovery.tries,
-        per_issue=recovery.per_issue,
-        backoff_s=recovery.backoff_s,
-        backoff_max_s=recovery.backoff_max_s,
-        now=clock.now(),
-        # Spread by the attempt's own nonce: two hosts never wait the same time, and one attempt always does.
-        jitter=int(attempt.claim.record.nonce[:8], 16) / 16**8,
-        told_reset=ended.not_before,
-        directive_at=datetime.fromisoformat(told) if told else None,
-        label=ended.label,
-        stopped=ended.stopped,
-    )
-
-
-def past_json(past: Sequence[PastAttempt]) -> list[dict[str, Any]]:
-    """Earlier attempts for the journal; `_past_of` reads them back."""
-    return [
-        {
-            "n": item.n,
-            "status": item.status,
-            "outcome": str(item.outcome) if item.outcome else None,
-            "ended_at": item.ended_at.isoformat(),
-            "not_before": item.not_before.isoformat() if item.not_before else None,
-            "charged": item.charged,
-        }
-        for item in past
-    ]
-
-
-def _past_of(record: Mapping[str, Any]) -> PastAttempt:
-    return PastAttempt(
-        n=record["n"],
-        status=record["status"],
-        outcome=Outcome(record["outcome"]) if record["outcome"] else None,
-        ended_at=datetime.fromisoformat(record["ended_at"]),
-        not_before=datetime.fromisoformat(record["not_before"]) if record["not_before"] else None,
-        charged=record["charged"],
-    )
-
-
-def _reason(attempt: Attempt, ended: AttemptEnded | None) -> str:
-    told = [] if ended is None else [ended.reason]
-    if attempt.journal.fact("foreign_sha") == livepush.DELETED:
-        told.append(
-            f"somebody deleted {attempt.branch} on the remote; its work is in unpushed.bundle beside the worktree"
-        )
-    elif attempt.journal.fact("foreign_sha"):
-        told.append(f"somebody else moved {attempt.branch}; their commits are left alone")
-    runs = range(1, attempt.journal.count(Step.RUN_ENDED) + 1)
-    told += [remark for k in runs for remark in attempt.journal.get(Step.RUN_ENDED, k)["remarks"]]
-    return "; ".join(part for part in told if part)
-
-
-def _elapsed_s(attempt: Attempt) -> float:
-    """On the monotonic clock within one boot; across a reboot only the wall clock knows."""
-    journal, clock = attempt.journal, attempt.project.clock
-    if journal.fact("boot_id") == boot_id():
-        return max(0.0, clock.monotonic_s() - float(journal.fact("started_monotonic_s")))
-    return max(0.0, (clock.now() - datetime.fromisoformat(str(journal.fact("started_at")))).total_seconds())
-
-
-def _diff(attempt: Attempt) -> dict[str, int]:
-    """Against the merge base with the resolved base; zeros while there is no branch, or none that compares with it."""
-    root, base_sha = attempt.project.root, attempt.journal.fact("base_sha")
-    try:
-        tip = git.rev_parse(root, attempt.branch_ref)
-        merge_base = git.merge_base(root, base_sha, tip) if tip and base_sha else None
-        stat = git.diffstat(root, merge_base, tip) if tip and merge_base else git.DiffStat(0, 0, 0)
-    except GitError as error:  # whatever was done to the repository, the attempt has an end that can be told
-        attempt.progress.log("work.uncounted", error.message)
-        stat = git.DiffStat(0, 0, 0)
-    return {"added": stat.added, "removed": stat.removed, "files": stat.files}
 
 
 # ── Telling it ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -211,7 +92,7 @@ def _save_work(attempt: Attempt) -> None:
 
 def _write(attempt: Attempt, outcome: Outcome) -> None:
     """The envelope, word for word, safely on disk before anybody is told."""
-    body = envelope.render(_envelope(attempt, outcome), secrets=attempt.project.secrets, hosts=_hosts(attempt))
+    body = comment.text(attempt, outcome)
     record = {"version": 1, "attempt_id": str(attempt.id), "issue": attempt.issue.number, "body": body}
     write_atomic(attempt.directory / "outbox.json", json.dumps(record, indent=1) + "\n", durable=True)
 
@@ -227,8 +108,8 @@ def _post(attempt: Attempt, outcome: Outcome) -> dict[str, Any]:
             return there
         in_doubt[0] = True
         attempt.journal.set_facts(posting=True, durable=True)
-        comment = attempt.project.tracker.comment(attempt.issue.number, body)
-        return {"comment_id": comment.id, "url": comment.url}
+        made = attempt.project.tracker.comment(attempt.issue.number, body)
+        return {"comment_id": made.id, "url": made.url}
 
     try:
         posted = _persistently(attempt, once)
@@ -425,90 +306,6 @@ def _persistently(attempt: Attempt, ask: Callable[[], T]) -> T:
             attempt.progress.log("report.wait", f"{error.message}; again in {wait_s:.0f} s")
         time.sleep(wait_s)
         wait_s = min(wait_s * 2, 15.0)
-
-
-# ── The envelope ────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _envelope(attempt: Attempt, outcome: Outcome) -> envelope.Envelope:
-    journal, ended = attempt.journal, attempt.journal.get(Step.ENDED)
-    diff = ended["diff"]
-    return envelope.Envelope(
-        status=OUTCOMES[outcome].status,
-        worker=attempt.id.worker,
-        attempt=attempt.id.n,
-        duration_s=ended["duration_s"],
-        diff=None if outcome is Outcome.DONE else envelope.DiffStat(diff["added"], diff["removed"], diff["files"]),
-        merge_sha=journal.fact("merge_sha"),
-        notes="" if outcome is Outcome.DONE else briefing.notes(attempt),
-        validation=tuple(_check_lines(attempt, outcome, ended["reason"])),
-        validation_text=_validation_text(attempt),
-        branch_link=_branch_link(attempt),
-        worktree_path=str(attempt.worktree.relative_to(attempt.project.root)),
-        log=tuple(_log(attempt, outcome)),
-        outcome=outcome,
-        reason="" if outcome is Outcome.DONE else ended["reason"],
-        not_before=datetime.fromisoformat(ended["not_before"]) if ended["not_before"] else None,
-        hooks=tuple(
-            envelope.Hook(run["lifecycle"], run["command"], run["exit_code"])
-            for run in journal.fact("hooks", [])
-            if run["source"] == "user"
-        ),
-    )
-
-
-def _last_validation(attempt: Attempt) -> Validation | None:
-    k = attempt.journal.count(Step.VALIDATED)
-    return Validation.from_dict(attempt.journal.get(Step.VALIDATED, k)["validation"]) if k else None
-
-
-def _check_lines(attempt: Attempt, outcome: Outcome, reason: str) -> list[envelope.CheckLine]:
-    """The last validation, and for a `done` whatever else a person should know: it has no other section for it."""
-    validation = _last_validation(attempt)
-    lines = [
-        envelope.CheckLine(
-            str(result.status),
-            result.name,
-            None if result.duration_ms is None else result.duration_ms / 1000,
-            result.summary if result.summary or result.infra is None else str(result.infra),
-        )
-        for result in (validation.results if validation else ())
-    ]
-    if outcome is Outcome.DONE and attempt.journal.get(Step.SETTLED).get("salvaged"):
-        lines.append(
-            envelope.CheckLine("skipped", "sentinel", None, "salvaged: the agent ended well without its last line")
-        )
-    if outcome is Outcome.DONE and reason:
-        lines.append(envelope.CheckLine("skipped", "note", None, reason))
-    return lines
-
-
-def _validation_text(attempt: Attempt) -> str:
-    validation = _last_validation(attempt)
-    return validation.reason if validation is not None and not validation.results else ""
-
-
-def _branch_link(attempt: Attempt) -> str:
-    if attempt.journal.fact("pushed_sha") is None or attempt.journal.fact("foreign_sha") == livepush.DELETED:
-        return f"`{attempt.branch}` (not pushed)"
-    return attempt.project.tracker.branch_link(attempt.branch, attempt.issue.number)
-
-
-def _log(attempt: Attempt, outcome: Outcome) -> list[str]:
-    """The end of the merge for a conflict, of the last agent run's output for every other outcome."""
-    if outcome is Outcome.MERGE_CONFLICT:
-        return str(attempt.journal.fact("merge_text") or "").splitlines()[-LOG_LINES:]
-    k = attempt.journal.count(Step.RUN_STARTED)
-    if not k:
-        return []
-    out = attempt.directory / str(attempt.journal.get(Step.RUN_STARTED, k)["run_dir"]) / "out"
-    return tail_lines(out, LOG_LINES, _LOG_TAIL_BYTES)
-
-
-def _hosts(attempt: Attempt) -> tuple[str, ...]:
-    """The tracker's host, whose issue addresses would link."""
-    url = attempt.issue.url or ""
-    return (url.split("/")[2],) if url.count("/") > 2 else ()
 
 
 # ── Ends that tell nobody ───────────────────────────────────────────────────────────────────────────────────────────
