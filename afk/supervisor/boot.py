@@ -18,6 +18,7 @@ from afk.errors import ConfigError, DiskFull, GroundUnfit, LockHeld, SupervisorR
 
 if TYPE_CHECKING:
     from afk.supervisor.drain import Options
+    from afk.supervisor.ground import DoctorCheck
 
 __all__ = [
     "SUPERVISOR",
@@ -27,6 +28,7 @@ __all__ = [
     "only_supervisor",
     "refuse_unsupported",
     "supervisor_log",
+    "unfit",
 ]
 
 SUPERVISOR = "supervisor.json"
@@ -119,10 +121,15 @@ def demand_space(project: Project) -> None:
 
 
 def check_ground(project: Project, options: Options) -> None:
-    """The checks of `afk doctor`, before anything is claimed. Raises `GroundUnfit` with the first cure."""
-    from afk.supervisor.ground import ground_checks
-
-    failed = [check for check in ground_checks(project, base=options.base) if check.status in ("fail", "error")]
+    """Before anything is claimed. Raises `GroundUnfit` with every fault and the first cure."""
+    failed = unfit(project, options)
     if failed:
         told = "; ".join(check.summary for check in failed)
         raise GroundUnfit(f"not ready to run: {told}", hint=failed[0].fix or "afk doctor")
+
+
+def unfit(project: Project, options: Options) -> list[DoctorCheck]:
+    """The checks of `afk doctor` with which a run would not begin; it changes nothing."""
+    from afk.supervisor.ground import ground_checks
+
+    return [check for check in ground_checks(project, base=options.base) if check.status in ("fail", "error")]

@@ -208,6 +208,24 @@ def check_base(ground: Ground) -> Finding:
     return fail(f"the remote has no branch {base}", f"git push {remote} HEAD:refs/heads/{base}")
 
 
+def check_names(ground: Ground) -> Finding:
+    """A branch called `afk` leaves no room for `afk/…`: to git a name is a file or a folder, never both."""
+    heads, remote = ground.heads, _remote(ground)
+    if isinstance(heads, AfkError):
+        return skipped("the remote has not shown its branches")
+    if _IN_THE_WAY in heads:
+        return fail(
+            "the remote has a branch afk, so none can be called afk/…",
+            f"git fetch {remote} afk && git push {remote} FETCH_HEAD:refs/heads/another-name :refs/heads/afk",
+        )
+    if git.rev_parse(ground.root, _IN_THE_WAY) is not None:
+        return fail("there is a branch afk here, so none can be called afk/…", "git branch -m afk another-name")
+    return passed("the branches afk/… can be made")
+
+
+_IN_THE_WAY = "refs/heads/afk"
+
+
 def check_push(ground: Ground) -> Finding:
     """Asks the remote whether this user may write, with nobody at the keyboard; a dry run sends nothing."""
     if isinstance(ground.heads, AfkError):
@@ -372,6 +390,7 @@ CHECKS: tuple[tuple[str, Category, Check], ...] = (
     ("config", Category.CONFIG, check_config),
     ("remote", Category.GIT, check_remote),
     ("base", Category.GIT, check_base),
+    ("names", Category.GIT, check_names),
     ("push", Category.GIT, check_push),
     ("committer", Category.GIT, check_committer),
     ("signing", Category.GIT, check_signing),

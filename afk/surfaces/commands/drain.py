@@ -10,6 +10,7 @@ from afk.attempt.session import Project
 from afk.domain.issue import Filter, FilterKind
 from afk.domain.queue import QueueItem, QueueState, base_directive, require_selection
 from afk.errors import ConfigError, InvalidInput
+from afk.supervisor import boot
 from afk.supervisor.drain import Options, Report, drain
 from afk.supervisor.queueing import Queue
 from afk.surfaces.commands.opening import LookingLog, open_project, rfc3339
@@ -106,7 +107,7 @@ def _payload(project: Project, report: Report) -> dict[str, object]:
 
 def _plan(context: CommandContext, project: Project, options: Options) -> Result:
     """Nothing is written, claimed or started; the remote is asked for claims and branches, the tracker for issues."""
-    problems = [str(problem) for problem in project.loaded.unsupported()]
+    refused = boot.unfit(project, options)
     queue = Queue(project, LookingLog(project, context.emitter))
     items = queue.look(options.filter, project.config.label, acting=False)
     if options.filter.kind is FilterKind.ISSUES:
@@ -125,9 +126,9 @@ def _plan(context: CommandContext, project: Project, options: Options) -> Result
             for item in items
             if item not in ready
         ],
-        "problems": [*problems, *project.tracker.problems(), *_validation_gap(project)],
+        "problems": [*(check.summary for check in refused), *project.tracker.problems()],
     }
-    return Result(payload, schema=PLAN_SCHEMA, text=_plan_text(project, payload))
+    return Result(payload, schema=PLAN_SCHEMA, text=_plan_text(payload, refuses=bool(refused)))
 
 
 def _planned(project: Project, item: QueueItem, options: Options) -> dict[str, object]:
@@ -142,14 +143,7 @@ def _why(item: QueueItem) -> str:
     return "; ".join(reason.message for reason in item.reasons)
 
 
-def _validation_gap(project: Project) -> list[str]:
-    config = project.config.validation
-    if config.checks or config.allow_unvalidated:
-        return []
-    return ["no check is configured: nothing will land until `afk.validation.checks` names one"]
-
-
-def _plan_text(project: Project, payload: Mapping[str, Any]) -> str:
+def _plan_text(payload: Mapping[str, Any], *, refuses: bool) -> str:
     lines = [f"afk run would use the runner `{payload['runner']}`: {json.dumps(payload['argv'])}"]
     lines.append(f"checks: {', '.join(payload['checks']) or 'none'}")
     lines += [
@@ -159,6 +153,8 @@ def _plan_text(project: Project, payload: Mapping[str, Any]) -> str:
         lines.append("not picked:")
         lines += [f"  #{item['issue_number']} {item['title']}: {item['why']}" for item in payload["waiting"]]
     lines += [f"problem: {problem}" for problem in payload["problems"]]
+    if refuses:
+        lines.append("afk run would not begin like this; next: afk doctor")
     return "\n".join([*lines, "nothing was touched"]) + "\n"
 
 
