@@ -173,6 +173,7 @@ class _Run:
         self._signals = 0
         self._ended: list[Ended] = []
         self._owed: list[Attempt] = []  # attempts whose end could not be told yet
+        self._awaited: set[int] = set()  # issues of others that people were told about
         self._left_alone: set[int] = set()  # issues that this run does not pick again
         self._started = 0
         self._exhausted = False
@@ -255,6 +256,13 @@ class _Run:
             return "exhausted"
         return "cap" if self._settings.cap is not None and self._started >= self._settings.cap else None
 
+    def _say_what_is_awaited(self, items: Sequence[QueueItem]) -> None:
+        """Once for each: a run that only waits must not look as if it hung."""
+        for item in items:
+            if item.state is QueueState.CLAIMED and item.issue.number not in self._awaited:
+                self._awaited.add(item.issue.number)
+                self._say(f"waiting for #{item.issue.number}: {item.reasons[0].message}, or its lease runs out")
+
     def _ours(self) -> set[int]:
         """Issues whose claims are this run's own: at work, or owed an end."""
         return {attempt.issue.number for attempt in [*(lane.attempt for lane in self._lanes), *self._owed]}
@@ -283,6 +291,8 @@ class _Run:
             boot.demand_space(self._project)
             self._start(slot, item, items, label)
         held = self._queue.is_held_elsewhere(items, ours=self._ours())
+        if held and not picked and not self._lanes:
+            self._say_what_is_awaited(items)
         poll_s = self._project.config.poll_s
         self._look_again_s = self._project.clock.monotonic_s() + (min(_FOREIGN_WAIT_S, poll_s) if held else poll_s)
         return None if picked or held else "drained"

@@ -52,6 +52,17 @@ def test_a_fresh_claim_of_another_host_is_respected(place: Place) -> None:
     assert [status_of(envelope) for envelope in place.envelopes(7)] == ["done"]
 
 
+def test_a_run_that_only_waits_for_another_says_for_whom(place: Place) -> None:
+    place.file(7)
+    place.forge_claim(7)
+    process = place.start("run")
+    assert process.stderr is not None
+    told = next(line for line in process.stderr if "waiting for" in line)
+    gitkit.git(place.origin, "update-ref", "-d", "refs/afk/claims/7")
+    ended(process)
+    assert told == "afk: waiting for #7: wDEAD on elsewhere works on it, or its lease runs out\n"
+
+
 @pytest.mark.parametrize("label", ["running", "ready-for-agent"])
 def test_a_claim_that_outlived_its_lease_is_taken_over(place: Place, label: str) -> None:
     """R68: whatever the labels say; the dead attempt's number is not given again."""
