@@ -1,4 +1,7 @@
-"""`afk.memory.command`: one JSON object per terminal outcome, for a memory of the person's own. It can fail nothing."""
+"""`afk.memory.command`: one JSON object per terminal outcome, for a memory of the person's own. It can fail nothing.
+
+Told at least once: after a death before the row of history was on record, it is told again under the same attempt id.
+"""
 
 from __future__ import annotations
 
