@@ -155,7 +155,16 @@ class Claim:
             return Pushed(PushedStatus.REJECTED, "the claim keeps changing under its own nonce")
 
     def release(self, *updates: RefUpdate) -> Pushed:
-        """Give the issue back, together with `updates` (the deletion of a live branch); an absent claim is released."""
+        """Give the issue back, together with `updates` (the deletion of a live branch); an absent claim is released.
+
+        When the remote refuses what goes with it, the claim goes alone, and `text` has the remote's words.
+        """
+        pushed = self._release(updates)
+        if not updates or pushed.status is not PushedStatus.REJECTED:
+            return pushed
+        return replace(self._release(()), text=pushed.text)
+
+    def _release(self, updates: tuple[RefUpdate, ...]) -> Pushed:
         with self._lock:
             for _ in range(_ROUNDS):
                 report = git.push(self._repo, self._url, [RefUpdate(self.ref, None, self.sha), *updates])

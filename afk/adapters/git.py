@@ -91,6 +91,7 @@ __all__ = [
     "snapshot_checkout",
     "toplevel",
     "touched_files",
+    "trailer",
     "tree_of",
     "unmerged_paths",
     "update_ref",
@@ -249,6 +250,12 @@ def commits_with_trailer(repo: Path, tip: str, key: str, value: str) -> list[str
     records = run(repo, "log", *options, "--end-of-options", tip).stdout.split("\x1e")
     pairs = (record.strip().split("\0") for record in records if "\0" in record)
     return [sha for sha, values in pairs if value in values.split("\n")]
+
+
+def trailer(repo: Path, sha: str, key: str) -> str:
+    """The last value of a trailer of one commit; empty without it."""
+    form = f"--format=%(trailers:key={key},valueonly,separator=%x00)"
+    return run(repo, "show", "-s", form, "--end-of-options", sha).stdout.rpartition("\0")[2].strip()
 
 
 def merge_base(repo: Path, a: str, b: str) -> str | None:

@@ -16,14 +16,25 @@ from typing import Any, TypeVar
 
 from afk.adapters import git
 from afk.adapters.claims import ClaimLost
+from afk.adapters.git import RefUpdate
 from afk.adapters.process import boot_id
-from afk.attempt import agentrun, briefing, conclusion, guards, landing, livepush, report, validation, workspace
+from afk.attempt import agentrun, briefing, conclusion, finish, guards, landing, livepush, report, validation, workspace
 from afk.attempt.journal import Step
 from afk.attempt.session import Attempt
+from afk.domain.issue import Issue
 from afk.domain.lifecycle import HookPoint
 from afk.domain.outcome import AttemptEnded, GitFacts, Outcome, RunEvidence, RunPurpose, VerdictKind, classify
 from afk.domain.stage import Stage
-from afk.errors import AfkError, BaseMoved, DiskFull, InvalidInput, IssueNotFound, RemoteUnreachable, TrackerError
+from afk.errors import (
+    AfkError,
+    BaseMoved,
+    DiskFull,
+    GitError,
+    InvalidInput,
+    IssueNotFound,
+    RemoteUnreachable,
+    TrackerError,
+)
 
 __all__ = ["Result", "work_one_issue"]
 
@@ -113,6 +124,13 @@ def _confirm(attempt: Attempt) -> bool:
         attempt.journal.set_facts(forgetting=True)
         return _give_back(attempt, ours=True)
     thread = briefing.read_thread(attempt.project, now.number)
+    untold = _landed_untold(attempt, now, thread)
+    if untold is not None:  # its end is somebody's to tell, and we hold the claim; nothing lands twice
+        updates = finish.pay(
+            attempt.project, attempt.claim, now, untold, host=attempt.project.host, claim_sha=str(attempt.claim.sha)
+        )
+        attempt.journal.set_facts(forgetting=True)
+        return _give_back(attempt, *updates, ours=True)
     attempt.issue = now
     attempt.journal.set_facts(title=now.title, issue=now.to_json())
     directive_at = thread.directive_at.isoformat() if thread.directive_at else None
@@ -120,10 +138,22 @@ def _confirm(attempt: Attempt) -> bool:
     return True
 
 
-def _give_back(attempt: Attempt, *, ours: bool) -> bool:
+def _landed_untold(attempt: Attempt, issue: Issue, thread: briefing.Thread) -> finish.Landed | None:
+    """An earlier attempt whose merge is on the base and whose envelope is in no thread; a told one is history."""
+    try:
+        base = workspace.base_of(attempt, attempt.journal.fact("base_flag"))
+        landed = finish.landings(attempt.project, issue, base)
+    except RemoteUnreachable:
+        raise
+    except (InvalidInput, GitError):  # no such branch: told where the worktree is made
+        return None
+    return next((found for found in landed if not thread.has(found.attempt)), None)
+
+
+def _give_back(attempt: Attempt, *updates: RefUpdate, ours: bool) -> bool:
     """CLAIMED -> QUEUED, as if it had never been claimed; always False. Raises `RemoteUnreachable`: it stays owed."""
     if ours:
-        pushed = attempt.claim.release()
+        pushed = attempt.claim.release(*updates)
         if not pushed.ok:
             raise RemoteUnreachable(f"could not give issue #{attempt.issue.number} back: {pushed.text}")
     report.forget(attempt)

@@ -193,13 +193,12 @@ def _release(attempt: Attempt, outcome: Outcome) -> dict[str, Any] | None:
         try:
             updates, remark = _branch_deletion(attempt) if outcome is Outcome.DONE else _last_push(attempt)
             pushed = attempt.claim.release(*updates)
-            if updates and pushed.status is PushedStatus.REJECTED:  # the branch may not go: the claim goes alone
-                remark = f"the remote refused to delete {attempt.branch}: {pushed.text}"
-                pushed = attempt.claim.release()
         except ClaimLost:  # released before a crash and taken by another since: there is nothing of ours left
             return None
         if pushed.status is PushedStatus.UNKNOWN:
             raise RemoteUnreachable(f"could not release the claim on #{attempt.issue.number}: {pushed.text}")
+        if updates and pushed.text:
+            remark = f"the remote refused to delete {attempt.branch}: {pushed.text}"
         told = {} if remark is None else {"kept_branch": remark}
         if not pushed.ok:  # a remote that deletes nothing: the attempt has its end all the same
             told["kept_claim"] = f"the claim runs out by its lease, the remote refused to delete it: {pushed.text}"

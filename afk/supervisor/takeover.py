@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import secrets
 
-from afk.adapters import git
 from afk.adapters.claims import Claim, ClaimLost, read_claim
 from afk.adapters.git import RefUpdate
-from afk.attempt.briefing import read_thread
+from afk.attempt import finish
 from afk.attempt.progress import Log
 from afk.attempt.session import Project
-from afk.domain.attempt import AttemptId, branch_name
+from afk.domain.attempt import AttemptId
 from afk.domain.issue import Issue
-from afk.domain.outcome import EnvelopeStatus, Outcome
 from afk.domain.queue import RUNNING, base_directive
-from afk.errors import AfkError, GitError, InvalidInput, IssueNotFound
-from afk.wire import envelope
+from afk.errors import AfkError, InvalidInput, IssueNotFound
 from afk.wire.claim import ClaimRecord
 
 __all__ = ["take_over"]
@@ -52,10 +49,9 @@ def _take_over(project: Project, number: int, sha: str, label: str, log: Log) ->
         issue = project.tracker.issue(number)
     except IssueNotFound:
         issue = None
-    merge_sha = _landed(project, issue, attempt) if issue is not None and attempt is not None else None
-    if issue is not None and attempt is not None and old is not None and merge_sha is not None:
-        _finish(project, claim, issue, attempt, _envelope(project, attempt, old, sha, merge_sha))
-        updates = _live_branch(project, issue, attempt, merge_sha)
+    landed = _landed(project, issue, attempt) if issue is not None and attempt is not None else None
+    if issue is not None and landed is not None and old is not None:
+        updates = finish.pay(project, claim, issue, landed, host=old.host, claim_sha=sha)
     elif issue is not None and issue.is_open and issue.has_label(RUNNING):
         claim.ensure_fresh()
         project.tracker.edit_labels(number, add=[label], remove=[RUNNING])
@@ -81,57 +77,9 @@ def _custody(project: Project, number: int, old: ClaimRecord | None) -> Claim:
     )
 
 
-def _landed(project: Project, issue: Issue, attempt: AttemptId) -> str | None:
-    """The merge of this very attempt on its base, found by its trailer; None when it never landed."""
+def _landed(project: Project, issue: Issue, attempt: AttemptId) -> finish.Landed | None:
     try:
         base = base_directive(issue.body) or project.default_base
     except InvalidInput:
         base = project.default_base
-    tip = git.fetch_into(project.root, project.url, f"refs/heads/{base}", "refs/afk/takeover/base")
-    return next(iter(git.commits_with_trailer(project.root, tip, "Afk-Attempt", str(attempt))), None)
-
-
-def _finish(project: Project, claim: Claim, issue: Issue, attempt: AttemptId, body: str) -> None:
-    """Pay what a landed attempt still owed: its envelope when it is absent, labels, closing."""
-    if not read_thread(project, issue.number).has(attempt):
-        claim.ensure_fresh()
-        project.tracker.comment(issue.number, body)
-    claim.ensure_fresh()
-    now = project.tracker.issue(issue.number)
-    gone = [name for name in now.labels if name.casefold().startswith("blocked:")]
-    project.tracker.edit_labels(issue.number, remove=[RUNNING, project.config.label, "ready-for-human", *gone])
-    project.tracker.close_issue(issue.number, reason="completed")
-
-
-def _envelope(project: Project, attempt: AttemptId, old: ClaimRecord, claim_sha: str, merge_sha: str) -> str:
-    told = envelope.Envelope(
-        status=EnvelopeStatus.DONE,
-        worker=attempt.worker,
-        attempt=attempt.n,
-        duration_s=_duration_s(project, claim_sha, merge_sha),
-        diff=None,
-        merge_sha=merge_sha,
-        validation_text=f"recorded on host {old.host}",
-        outcome=Outcome.DONE,
-    )
-    return envelope.render(told, secrets=project.secrets)
-
-
-def _duration_s(project: Project, claim_sha: str, merge_sha: str) -> int:
-    """From claim to merge commit, the only two times that other hosts can see; never below zero."""
-    shown = git.run(project.root, "show", "-s", "--format=%ct", "--end-of-options", claim_sha, merge_sha)
-    claimed, merged = (int(line) for line in shown.stdout.split())
-    return max(0, merged - claimed)
-
-
-def _live_branch(project: Project, issue: Issue, attempt: AttemptId, merge_sha: str) -> list[RefUpdate]:
-    """Its live branch is deleted with the claim, if what it holds is in the merge."""
-    ref = f"refs/heads/{branch_name(attempt.worker, issue.number, issue.title)}"
-    there = git.ls_remote(project.root, project.url, ref).get(ref)
-    if there is None:
-        return []
-    try:
-        git.fetch(project.root, project.url, f"+{ref}:refs/afk/takeover/live")
-    except GitError:
-        return []
-    return [RefUpdate(ref, None, there)] if git.is_ancestor(project.root, there, merge_sha) else []
+    return next((found for found in finish.landings(project, issue, base) if found.attempt == attempt), None)

@@ -145,6 +145,21 @@ def test_a_live_branch_that_holds_more_than_what_landed_is_kept(place: Place) ->
     assert place.live_branches() == {BRANCH: more}
 
 
+def test_what_landed_and_was_never_told_is_told_and_not_landed_again(place: Place) -> None:
+    """R73: its claim is gone too; whoever wins the issue looks at the base before anything else."""
+    place.file(7, "Say hello")
+    merge = _landed_elsewhere(place)
+
+    ran = place.run()
+
+    assert (ran.code, ran.payload["attempts"]) == (0, []), ran.stderr
+    assert place.landed() == ["merge: #7 Say hello"]
+    assert (place.issue(7)["state"], place.labels(7)) == ("closed", set())
+    assert (place.claims(), place.live_branches(), place.attempts()) == ({}, {}, [])
+    [envelope] = place.envelopes(7)
+    assert envelope.splitlines()[0].endswith(f"attempt: 1 · merge: {merge}</summary>")
+
+
 def test_a_trailer_of_an_earlier_life_does_not_close_a_reopened_issue(place: Place) -> None:
     """R73: it landed, was told and closed, and people opened it again: it is worked anew."""
     place.file(7, "Say hello")
