@@ -121,11 +121,6 @@ class CheckoutSnapshot:
     branch: str | None
     dirty: tuple[tuple[str, str], ...]
 
-    @property
-    def digest(self) -> str:
-        """Equal for two snapshots with nothing changed in between."""
-        return hashlib.sha256(repr(self).encode("utf-8", "surrogateescape")).hexdigest()
-
 
 def snapshot_checkout(repo: Path) -> CheckoutSnapshot:
     """What a person has in this checkout now, `.red/` and ignored files left out (R22).

@@ -18,7 +18,19 @@ from afk.adapters import git
 from afk.adapters.claims import ClaimLost
 from afk.adapters.git import RefUpdate
 from afk.adapters.process import boot_id
-from afk.attempt import agentrun, briefing, conclusion, finish, guards, landing, livepush, report, validation, workspace
+from afk.attempt import (
+    agentrun,
+    briefing,
+    bystander,
+    conclusion,
+    finish,
+    guards,
+    landing,
+    livepush,
+    report,
+    validation,
+    workspace,
+)
 from afk.attempt.journal import Step
 from afk.attempt.session import Attempt
 from afk.domain.issue import Issue
@@ -269,11 +281,11 @@ def _run(attempt: Attempt, k: int, purpose: RunPurpose, paths: Sequence[str] = (
         except InvalidInput as error:
             raise AttemptEnded(Outcome.BLOCKED, error.message) from error
         started_s = attempt.project.clock.monotonic_s()
-        before = git.snapshot_checkout(attempt.project.root)
+        bystander.look_before(attempt, k)
         evidence = agentrun.run_agent(attempt, agentrun.Run(k, purpose, prompt, env))
         if attempt.lost:
             raise ClaimLost(attempt.issue.number)
-        remarks = [told for told in (workspace.adopt_strays(attempt), _escape(attempt, before)) if told is not None]
+        seen = workspace.adopt_strays(attempt), bystander.changes(attempt, k)
         facts = agentrun.git_facts(attempt)
         journal.record(
             Step.RUN_ENDED,
@@ -281,23 +293,15 @@ def _run(attempt: Attempt, k: int, purpose: RunPurpose, paths: Sequence[str] = (
             durable=True,
             evidence=evidence.to_dict(),
             facts={"ahead": facts.commits_ahead, "changed": facts.changed_files, "dirty": list(facts.dirty)},
-            remarks=remarks,
+            remarks=[told for told in seen if told is not None],
             duration_s=round(_since(attempt, k, started_s), 3),
         )
     ended = journal.get(Step.RUN_ENDED, k)
-    evidence, seen = RunEvidence.from_dict(ended["evidence"]), ended["facts"]
+    evidence, found = RunEvidence.from_dict(ended["evidence"]), ended["facts"]
     if not journal.has(Step.RUN_TOLD, k):
         _after_run(attempt, k, evidence)
         journal.record(Step.RUN_TOLD, k)
-    return evidence, GitFacts(seen["ahead"], seen["changed"], tuple(seen["dirty"]))
-
-
-def _escape(attempt: Attempt, before: git.CheckoutSnapshot) -> str | None:
-    """Whether the person's checkout changed while the agent ran (R22): told, never undone, it may have been them."""
-    changed = git.changed_paths(before, git.snapshot_checkout(attempt.project.root))
-    if not changed:
-        return None
-    return "the checkout changed while the agent ran: " + ", ".join(changed[:5]) + (" …" if len(changed) > 5 else "")
+    return evidence, GitFacts(found["ahead"], found["changed"], tuple(found["dirty"]))
 
 
 def _since(attempt: Attempt, k: int, fallback_s: float) -> float:

@@ -70,6 +70,14 @@ def test_a_resumed_attempt_goes_on_telling_from_where_it_was(place: Place) -> No
     assert place.run().transitions(7) == ["validating", "merge", "push", "close", "ended"]
 
 
+def test_what_changed_in_the_checkout_before_a_death_is_told_after_it(place: Place) -> None:
+    """R22: the comparison is with the first look, whoever makes the second."""
+    place.file(7, body="agent: edits_checkout\n")
+    ended(place.start("before", "run-ended:1", program=[PROGRAM]))
+    assert place.run().code == 0
+    assert "the checkout changed while the agent ran: " in place.envelopes(7)[0]
+
+
 def test_the_hook_after_a_run_is_not_lost_between_the_run_and_itself(place: Place, tmp_path: Path) -> None:
     """R86: the run is on record, its hook was not asked yet."""
     told = tmp_path / "told"

@@ -125,8 +125,8 @@ def test_a_checkout_in_which_nothing_happened_looks_the_same(clone: Path) -> Non
     before = git.snapshot_checkout(clone)
     gitkit.write(clone, {".red/tmp/workers/x": "ours", ".red/config.yaml": "afk: {}"})
     assert git.changed_paths(before, git.snapshot_checkout(clone)) == []
-    assert git.snapshot_checkout(clone).digest == before.digest
-    assert git.snapshot_checkout(clone / ".red").digest == before.digest
+    assert git.snapshot_checkout(clone) == before
+    assert git.snapshot_checkout(clone / ".red") == before
 
 
 def test_each_thing_an_agent_may_do_to_a_persons_checkout_is_named(clone: Path) -> None:
