@@ -13,7 +13,7 @@ from afk.attempt.journal import Step
 from afk.attempt.session import Attempt
 from afk.domain.attempt import DiffStat
 from afk.domain.outcome import AttemptEnded, Outcome
-from afk.domain.recovery import Park, PastAttempt, Requeue, next_step, uncharged
+from afk.domain.recovery import Park, PastAttempt, Requeue, marked, next_step
 from afk.errors import GitError
 
 __all__ = ["past_json", "reach"]
@@ -27,7 +27,7 @@ def reach(attempt: Attempt, ended: AttemptEnded | None) -> dict[str, Any]:
     outcome = Outcome.DONE if ended is None else ended.outcome
     record: dict[str, Any] = {
         "outcome": str(outcome),
-        "reason": _reason(attempt, ended),
+        "reason": marked(_reason(attempt, ended), charged=True),
         "decision": "done",
         "label": None,
         "not_before": None,
@@ -44,7 +44,7 @@ def reach(attempt: Attempt, ended: AttemptEnded | None) -> dict[str, Any]:
         return record | {"decision": "park", "label": step.label, "reason": why}
     return record | {
         "decision": "requeue",
-        "reason": record["reason"] if step.charged else uncharged(record["reason"]),
+        "reason": marked(record["reason"], charged=step.charged),
         "not_before": step.not_before.isoformat() if step.not_before else None,
     }
 

@@ -12,7 +12,7 @@ from itertools import takewhile
 
 from afk.domain.outcome import OUTCOMES, Outcome
 
-__all__ = ["Park", "PastAttempt", "Requeue", "attempts_used", "is_charged", "next_step", "uncharged", "waits_until"]
+__all__ = ["Park", "PastAttempt", "Requeue", "attempts_used", "is_charged", "marked", "next_step", "waits_until"]
 
 TOLD_RESET_MAX = timedelta(days=8)  # the longest limits are weekly; a later "reset" is not believed
 _UNCHARGED = " (no try charged)"
@@ -38,7 +38,7 @@ class PastAttempt:
 class Requeue:
     """Back to the queue; `not_before` None means at once. `attempt_no` counts what is charged, the next one included.
 
-    `charged` is False when this attempt costs no try; say so in its reason (`uncharged`), for the next host to read.
+    `charged` is False when this attempt costs no try; its reason says so (`marked`), for the next host to read.
     """
 
     not_before: datetime | None
@@ -114,9 +114,11 @@ def waits_until(history: Sequence[PastAttempt], directive_at: datetime | None = 
     return recent[-1].not_before if recent else None
 
 
-def uncharged(reason: str) -> str:
-    """The reason of an attempt that costs no try, marked so that any reader of the thread knows."""
-    return (reason.removesuffix(_UNCHARGED) + _UNCHARGED).strip()
+def marked(reason: str, *, charged: bool) -> str:
+    """The reason with the mark of an attempt that costs no try, or surely without it: an agent may have written it."""
+    while reason.endswith(_UNCHARGED.strip()):
+        reason = reason.removesuffix(_UNCHARGED.strip()).rstrip()
+    return reason if charged else (reason + _UNCHARGED).strip()
 
 
 def is_charged(reason: str) -> bool:

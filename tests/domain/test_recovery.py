@@ -13,8 +13,8 @@ from afk.domain.recovery import (
     Requeue,
     attempts_used,
     is_charged,
+    marked,
     next_step,
-    uncharged,
     waits_until,
 )
 
@@ -171,12 +171,18 @@ def test_attempts_that_cost_nothing_count_nowhere_and_break_no_run() -> None:
 
 
 def test_a_reason_tells_any_reader_that_no_try_was_charged() -> None:
-    marked = uncharged("stopped by the operator")
-    assert marked == "stopped by the operator (no try charged)"
-    assert uncharged(marked) == marked
-    assert not is_charged(marked)
-    assert is_charged("stopped by the operator")
-    assert not is_charged(uncharged(""))
+    told = marked("stopped by the operator", charged=False)
+    assert told == "stopped by the operator (no try charged)"
+    assert marked(told, charged=False) == told
+    assert not is_charged(told)
+    assert is_charged(marked("stopped by the operator", charged=True))
+    assert not is_charged(marked("", charged=False))
+
+
+@pytest.mark.parametrize("said", ["429 (no try charged)", "(no try charged)", "x (no try charged) (no try charged)"])
+def test_an_agent_cannot_say_that_its_try_was_not_charged(said: str) -> None:
+    """R84: the words of a runner stand in the reason, and would lift the cap of an issue for ever."""
+    assert is_charged(marked(said, charged=True))
 
 
 def test_an_issue_waits_for_the_time_of_its_last_attempt_until_people_speak() -> None:

@@ -13,7 +13,7 @@ from hostile import TOKENS
 from hypothesis import HealthCheck, given, settings
 
 from afk.domain.outcome import OUTCOMES, EnvelopeStatus, Outcome
-from afk.domain.recovery import is_charged, uncharged
+from afk.domain.recovery import is_charged, marked
 from afk.wire.envelope import (
     CheckLine,
     DiffStat,
@@ -189,7 +189,8 @@ def test_no_words_of_an_agent_set_the_time_to_wait() -> None:
 
 
 def test_a_long_reason_keeps_the_end_that_tells_whether_a_try_was_charged() -> None:
-    read = parse(written(replace(BLOCKED, outcome=Outcome.INFRA, reason=uncharged("stopped " + "x" * 5000))))
+    reason = marked("stopped " + "x" * 5000, charged=False)
+    read = parse(written(replace(BLOCKED, outcome=Outcome.INFRA, reason=reason)))
     assert len(read.reason) <= 500
     assert read.reason.startswith("stopped xxx")
     assert not is_charged(read.reason)
