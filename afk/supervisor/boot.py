@@ -7,6 +7,7 @@ import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from afk.adapters import git
@@ -24,6 +25,7 @@ __all__ = [
     "SUPERVISOR",
     "check_ground",
     "demand_space",
+    "ignore_issues",
     "make_ground",
     "only_supervisor",
     "refuse_unsupported",
@@ -43,14 +45,17 @@ def make_ground(project: Project) -> None:
         if not ignore.exists():
             write_atomic(ignore, "*\n")
     if project.config.tracker == "local" and not project.config.local.path:
-        _ignore_local_issues(project)
+        ignore_issues(project.root)
 
 
-def _ignore_local_issues(project: Project) -> None:
-    """`.red/issues` stays out of git through the repository's own exclude file, unless the person tracks it."""
-    tracked = git.run(project.root, "ls-files", "--", ".red/issues").stdout.strip()
-    if not tracked:
-        git.local_exclude(project.root, "/.red/issues/")
+def ignore_issues(root: Path) -> str | None:
+    """Keep `.red/issues` out of git through the repository's own exclude file; if tracked, only what is ours.
+
+    Returns the pattern that was written; None when it stood there already.
+    """
+    tracked = git.run(root, "ls-files", "--", ".red/issues").stdout
+    pattern = "/.red/issues/.*" if tracked else "/.red/issues/"
+    return pattern if git.local_exclude(root, pattern) else None
 
 
 def refuse_unsupported(project: Project) -> None:

@@ -74,11 +74,16 @@ def test_issues_are_ignored_through_the_repositorys_own_exclude_file_alone(fresh
     assert gitkit.git(fresh.clone, "status", "--porcelain", "--untracked-files=all") == "?? .red/config.yaml"
 
 
-def test_issues_that_people_track_are_not_ignored(fresh: Place) -> None:
+def test_issues_that_people_track_are_not_ignored_but_for_our_own_files(fresh: Place) -> None:
     gitkit.commit(fresh.clone, "issues", {".red/issues/1/issue.md": "---\ntitle: a\n---\n"})
     ran = fresh.afk("init")
-    assert ran.payload["excluded_patterns"] == []
-    assert "/.red/issues/" not in (fresh.clone / ".git/info/exclude").read_text()
+    assert ran.payload["excluded_patterns"] == ["/.red/issues/.*"]
+    fresh.afk("issue", "create", "--title", "Second")
+    assert gitkit.git(fresh.clone, "status", "--porcelain", "--untracked-files=all").splitlines() == [
+        "?? .red/config.yaml",
+        "?? .red/issues/2/issue.md",
+    ]
+    assert "/.red/issues/" not in (fresh.clone / ".git/info/exclude").read_text().splitlines()
 
 
 def test_it_says_in_plain_words_where_work_lands_and_that_nobody_is_asked(fresh: Place) -> None:

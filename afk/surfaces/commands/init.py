@@ -11,13 +11,12 @@ from afk.adapters.files import disk_errors, write_atomic
 from afk.adapters.localtracker import init_folder
 from afk.attempt.session import Project
 from afk.errors import AfkError, DestinationExists, RemoteMissing
+from afk.supervisor.boot import ignore_issues
 from afk.surfaces.commands.detect import AGENTS, Found, found_agents, look_at
 from afk.surfaces.commands.template import Choices, config_text
 from afk.surfaces.context import Arguments, CommandContext, Result
 
 __all__ = ["init"]
-
-EXCLUDED = "/.red/issues/"
 
 
 def init(context: CommandContext, arguments: Arguments) -> Result:
@@ -47,8 +46,8 @@ def init(context: CommandContext, arguments: Arguments) -> Result:
     with disk_errors(target):
         init_folder(issues)
         write_atomic(target, config_text(choices))
-    excluded = [EXCLUDED] if not _is_tracked(root) and git.local_exclude(root, EXCLUDED) else []
-    outcome = _Outcome(root, target, issues, choices, found, tuple(made), tuple(excluded))
+    excluded = ignore_issues(root)
+    outcome = _Outcome(root, target, issues, choices, found, tuple(made), excluded)
     notes = [*_notes(outcome, others, unknown)]
     return Result(outcome.payload(notes), text=_text(outcome, notes))
 
@@ -61,7 +60,7 @@ class _Outcome:
     choices: Choices
     found: Found
     made: tuple[Path, ...]
-    excluded: tuple[str, ...]
+    excluded: str | None
 
     @property
     def lands_on(self) -> str | None:
@@ -86,7 +85,7 @@ class _Outcome:
             "checks": [{"name": each.name, "run": each.run, "active": each.sure} for each in self.found.checks],
             "setup": list(self.found.setup),
             "created_paths": [str(path) for path in self.made],
-            "excluded_patterns": list(self.excluded),
+            "excluded_patterns": [self.excluded] if self.excluded else [],
             "notes": [asdict(note) for note in notes],
             "next_commands": _next_commands(self),
         }
@@ -112,10 +111,6 @@ def _default_branch(root: Path, remote: str) -> tuple[str | None, AfkError | Non
         return git.default_branch(root, git.remote_url(root, remote)), None
     except AfkError as error:
         return None, error
-
-
-def _is_tracked(root: Path) -> bool:
-    return bool(git.run(root, "ls-files", "--", ".red/issues").stdout)
 
 
 @dataclass(frozen=True, slots=True)
