@@ -167,6 +167,15 @@ class Journal:
         with self._lock:
             return {key: dict(value) for key, value in self._document["steps"].items()}
 
+    def restore(self) -> bool:
+        """Write all of it again where somebody deleted the directory under its living owner; False: it is there."""
+        with self._lock:
+            if (self.directory / JOURNAL).exists():
+                return False
+            self.directory.mkdir(parents=True, exist_ok=True)
+            self._write(self._document, durable=True)
+            return True
+
     def _write(self, document: dict[str, Any], durable: bool) -> None:
         """What is remembered is what is on disk: a write that fails changes neither."""
         text = json.dumps(document, ensure_ascii=True, indent=1)

@@ -394,6 +394,8 @@ class _Run:
         if isinstance(result, DiskFull) or not isinstance(result, Exception):
             raise result
         told = result.message if isinstance(result, AfkError) else f"a bug in afk: {type(result).__name__}"
+        if attempt.journal.restore():
+            told = f"{attempt.directory} was deleted while it was worked; what was committed is on {attempt.branch}"
         self._log.add("attempt.owed", "".join(traceback.format_exception(result)), journal=attempt.journal)
         self._say(f"{attempt.id}: {told}; the next `afk run` goes on")
         if isinstance(result, (RemoteUnreachable, TrackerError)) and result.retryable:

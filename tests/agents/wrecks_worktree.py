@@ -4,6 +4,7 @@ wrecks_worktree.py gitfile     without its `.git`, git looks for a repository fu
 wrecks_worktree.py directory   all of it is gone
 wrecks_worktree.py replaced    git knows of no worktree any more, and a plain folder stands in its place
 wrecks_worktree.py linked      a link to the person's checkout stands in its place
+wrecks_worktree.py tmp         everything that afk keeps about attempts is gone with it
 wrecks_worktree.py pointed     its `.git` names the person's repository, so that git there means their branch and index
 """
 
@@ -22,6 +23,8 @@ if how == "gitfile":
     git("commit", "--quiet", "--allow-empty", "-m", "an agent was here", check=False)
 elif how == "directory":
     shutil.rmtree(here)
+elif how == "tmp":
+    shutil.rmtree(checkout / ".red" / "tmp")
 elif how == "linked":
     shutil.rmtree(here)
     here.symlink_to(checkout, target_is_directory=True)
