@@ -373,6 +373,8 @@ def committer(repo: Path) -> dict[str, str]:
 _DISK_FULL = re.compile(
     r"^(?!remote:).*(No space left on device|Disk quota exceeded|write failure on standard output)", re.MULTILINE
 )
+_DUBIOUS = "detected dubious ownership"  # another user's repository, whose configuration git does not follow (R19)
+_ADVICE = "\nTo add an exception for this directory"
 _NO_REPOSITORY = re.compile(r"not a git repository|must be run in a work tree")
 
 # The first that matches decides. Denied stands before missing and unreachable, because ssh and http servers add
@@ -414,9 +416,10 @@ def failure(repo: Path, args: Sequence[str], result: GitResult) -> GitError | No
         return DiskFull(f"git {_verb(args)} in {repo}: {words}", hint=f"df -h {repo}")
     if _NO_REPOSITORY.search(words):
         return NotARepository(f"{repo} is not in a git checkout: {words}", hint="git clone URL")
+    cure = f"git config --global --add safe.directory {repo}" if _DUBIOUS in words else f"git -C {repo} status"
     return GitError(
-        f"git {_verb(args)} in {repo} failed: {words}",
-        hint=f"git -C {repo} status",
+        f"git {_verb(args)} in {repo} failed: {words.partition(_ADVICE)[0]}",
+        hint=cure,
         details={"returncode": result.returncode},
     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 __all__ = ["agent_environment", "check_environment", "is_denied", "secret_values"]
 
@@ -35,13 +36,7 @@ _SECRET = re.compile(
 )
 _SECRET_MIN = 6  # shorter values (`true`, `1`) are no secrets, and masking them would eat ordinary words
 
-# Git in the agent's hands asks nobody and finds no stored credential: the empty value resets the list of helpers.
-_GIT_WITHOUT_CREDENTIALS = {
-    "GIT_TERMINAL_PROMPT": "0",
-    "GIT_CONFIG_COUNT": "1",
-    "GIT_CONFIG_KEY_0": "credential.helper",
-    "GIT_CONFIG_VALUE_0": "",
-}
+_NO_CREDENTIALS = ("credential.helper", "")  # the empty value resets the list of helpers
 
 
 def is_denied(name: str) -> bool:
@@ -54,20 +49,35 @@ def _is_allowed(name: str) -> bool:
 
 
 def agent_environment(
-    environ: Mapping[str, str], *, allow: Sequence[str] = (), extra: Mapping[str, str] | None = None
+    environ: Mapping[str, str],
+    worktree: Path,
+    *,
+    allow: Sequence[str] = (),
+    extra: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """The whole environment of an agent: the built-in list, the names in `allow`, then `extra` over both.
 
-    A denied name is left out of all three; `doctor` prints the names of what is left, never the values (R75, S72, L52).
+    Git in it asks nobody, finds no stored credential, and takes `worktree` for safe whoever owns it (R19). A denied
+    name is left out of all three; `doctor` prints the names of what is left, never the values (R75, S72, L52).
     """
     inherited = {name: value for name, value in environ.items() if _is_allowed(name) or name in allow}
     given = inherited | dict(extra or {})
-    return {name: value for name, value in given.items() if not is_denied(name)} | _GIT_WITHOUT_CREDENTIALS
+    return {name: value for name, value in given.items() if not is_denied(name)} | _git_settings(worktree)
 
 
-def check_environment(environ: Mapping[str, str], *, extra: Mapping[str, str] | None = None) -> dict[str, str]:
+def _git_settings(worktree: Path) -> dict[str, str]:
+    """Git's configuration by environment, which outranks every file."""
+    settings = (_NO_CREDENTIALS, ("safe.directory", str(worktree)))
+    keys = {f"GIT_CONFIG_KEY_{n}": key for n, (key, _) in enumerate(settings)}
+    values = {f"GIT_CONFIG_VALUE_{n}": value for n, (_, value) in enumerate(settings)}
+    return {"GIT_TERMINAL_PROMPT": "0", "GIT_CONFIG_COUNT": str(len(settings)), **keys, **values}
+
+
+def check_environment(
+    environ: Mapping[str, str], worktree: Path, *, extra: Mapping[str, str] | None = None
+) -> dict[str, str]:
     """The environment of setup commands and checks: the agent's without what only the agent may have (L35)."""
-    return agent_environment(environ, extra=extra)
+    return agent_environment(environ, worktree, extra=extra)
 
 
 def secret_values(environ: Mapping[str, str]) -> list[str]:

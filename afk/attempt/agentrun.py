@@ -109,6 +109,7 @@ def _spec(attempt: Attempt, agent: Agent, prompt_file: Path, env: Mapping[str, s
         cwd=attempt.worktree,
         env=agent_environment(
             attempt.project.environ,
+            attempt.worktree,
             allow=[*config.agent.env_allow, *command.env_names],
             extra={**_identity(attempt), **_confinement(attempt), **command.env, **env},
         ),

@@ -200,7 +200,7 @@ def validate(
     """
     runner = Runner(
         cwd=subject.worktree,
-        environment=check_environment(environ),
+        environment=check_environment(environ, subject.worktree),
         run_dir=lambda: run_dir("check"),
         stopping=stopping,
         stall_window_s=stall_window_s,
@@ -241,7 +241,7 @@ def run_setup(
     """
     runner = Runner(
         cwd=worktree,
-        environment=check_environment(environ),
+        environment=check_environment(environ, worktree),
         run_dir=lambda: run_dir("setup"),
         stopping=stopping,
         stall_window_s=stall_window_s,

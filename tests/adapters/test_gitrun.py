@@ -42,6 +42,14 @@ def test_a_failure_carries_gits_words_and_a_command_to_type(clone: Path) -> None
     assert git.run(clone, "log", "no-such-thing", check=False).returncode == 128
 
 
+def test_another_users_repository_is_refused_with_the_command_that_trusts_it(clone: Path) -> None:
+    """R19: git's own words, without the three lines that say how."""
+    with pytest.raises(GitError, match="dubious ownership") as caught:
+        git.run(clone, "status", env={"GIT_TEST_ASSUME_DIFFERENT_OWNER": "1"})
+    assert caught.value.hint == f"git config --global --add safe.directory {clone}"
+    assert "\n" not in caught.value.message
+
+
 def test_a_directory_that_is_no_checkout_is_named(tmp_path: Path) -> None:
     with pytest.raises(NotARepository, match=str(tmp_path)):
         git.run(tmp_path, "status")

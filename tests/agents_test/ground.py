@@ -33,7 +33,7 @@ class Ground:
 
     @property
     def environment(self) -> dict[str, str]:
-        return agent_environment(os.environ)
+        return agent_environment(os.environ, self.worktree)
 
     def git(self, *arguments: str, at: Path | None = None) -> str:
         command = ["git", *arguments]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from afk.agents.environment import agent_environment, check_environment, is_denied, secret_values
 
+HERE = Path("/work/of/ann")
 PERSON = {
     "PATH": "/usr/bin:/bin",
     "HOME": "/home/ann",
@@ -31,7 +33,7 @@ PERSON = {
 
 def test_only_listed_names_reach_the_agent() -> None:
     """R75, S72, L52"""
-    names = set(agent_environment(PERSON))
+    names = set(agent_environment(PERSON, HERE))
     assert {"PATH", "HOME", "LC_ALL", "https_proxy", "GIT_AUTHOR_NAME"} <= names
     assert names.isdisjoint(
         {"GH_TOKEN", "GITHUB_TOKEN", "RED_AFK_RUNNER", "AFK_WORKERS", "GIT_ASKPASS", "GIT_DIR", "SSH_AUTH_SOCK"}
@@ -40,7 +42,9 @@ def test_only_listed_names_reach_the_agent() -> None:
 
 
 def test_a_name_may_be_allowed_and_a_value_given() -> None:
-    made = agent_environment(PERSON, allow=["OPENAI_API_KEY"], extra={"CARGO_TARGET_DIR": "/tmp/w1", "HOME": "/h"})
+    made = agent_environment(
+        PERSON, HERE, allow=["OPENAI_API_KEY"], extra={"CARGO_TARGET_DIR": "/tmp/w1", "HOME": "/h"}
+    )
     assert made["OPENAI_API_KEY"] == "sk-other-agent"
     assert made["CARGO_TARGET_DIR"] == "/tmp/w1"
     assert made["HOME"] == "/h"
@@ -66,8 +70,8 @@ def test_a_name_may_be_allowed_and_a_value_given() -> None:
 def test_a_denied_name_is_denied_even_when_allowed_or_given(name: str) -> None:
     """R75, L52: neither configuration nor a hook can hand the tracker's token to an agent."""
     assert is_denied(name)
-    assert name not in agent_environment({name: "x"}, allow=[name], extra={name: "x"})
-    assert name not in check_environment({name: "x"}, extra={name: "x"})
+    assert name not in agent_environment({name: "x"}, HERE, allow=[name], extra={name: "x"})
+    assert name not in check_environment({name: "x"}, HERE, extra={name: "x"})
 
 
 def test_who_commits_and_where_settings_lie_is_no_credential() -> None:
@@ -93,15 +97,29 @@ def test_the_agents_git_asks_nobody_and_finds_no_stored_credential(tmp_path: Pat
         )
 
     assert b"stolen" in asked(person).stdout
-    refused = asked(agent_environment(person))
+    refused = asked(agent_environment(person, HERE))
     assert refused.returncode != 0
     assert b"stolen" not in refused.stdout
 
 
+def test_git_works_in_the_worktree_whoever_owns_it(clone: Path) -> None:
+    """R19: in a container the checkout is often another user's."""
+    another_owner = {"GIT_TEST_ASSUME_DIFFERENT_OWNER": "1"}
+
+    def status(worktree: Path) -> int:
+        environment = agent_environment(os.environ, worktree) | another_owner
+        return subprocess.run(
+            ["git", "status"], cwd=clone, env=environment, capture_output=True, check=False
+        ).returncode
+
+    assert status(clone) == 0
+    assert status(clone / "elsewhere") != 0
+
+
 def test_checks_do_not_get_the_agents_key() -> None:
     """L35"""
-    assert "OPENAI_API_KEY" not in check_environment(PERSON)
-    assert check_environment(PERSON) == agent_environment(PERSON)
+    assert "OPENAI_API_KEY" not in check_environment(PERSON, HERE)
+    assert check_environment(PERSON, HERE) == agent_environment(PERSON, HERE)
 
 
 def test_secret_values_come_longest_first_and_leave_ordinary_words_alone() -> None:
