@@ -79,6 +79,7 @@ __all__ = [
     "merge_base",
     "merge_into_worktree",
     "merge_tree",
+    "moved_submodules",
     "new_entries",
     "push",
     "push_url",
@@ -312,12 +313,26 @@ class NewEntry:
 
 def new_entries(repo: Path, base: str, tip: str) -> list[NewEntry]:
     """What `tip` brings since it left `base`; deletions and submodules are left out."""
-    fields = _diff_tree(repo, base, tip, "--raw", "--no-renames", "--no-abbrev", "-z").split("\0")
-    found = [(path, meta.split()) for meta, path in zip(fields[::2], fields[1::2], strict=False)]
-    kept = [(path, meta[1], meta[3]) for path, meta in found if meta[1] not in ("000000", "160000")]
+    changed = _raw_diff(repo, base, tip)
+    kept = [(path, mode, sha) for path, mode, sha in changed if mode not in (_GONE, _SUBMODULE)]
     asked = "".join(f"{sha}\n" for _, _, sha in kept)
     sizes = run(repo, "cat-file", "--batch-check=%(objectsize)", input=asked.encode()).stdout.split() if kept else []
     return [NewEntry(path, mode, sha, int(size)) for (path, mode, sha), size in zip(kept, sizes, strict=True)]
+
+
+def moved_submodules(repo: Path, base: str, tip: str) -> dict[str, str]:
+    """The submodules that `tip` adds, or moves to another commit, since it left `base`: path to commit."""
+    return {path: sha for path, mode, sha in _raw_diff(repo, base, tip) if mode == _SUBMODULE}
+
+
+_GONE, _SUBMODULE = "000000", "160000"
+
+
+def _raw_diff(repo: Path, base: str, tip: str) -> list[tuple[str, str, str]]:
+    """Path, new mode and new object of all that differs."""
+    fields = _diff_tree(repo, base, tip, "--raw", "--no-renames", "--no-abbrev", "-z").split("\0")
+    pairs = zip(fields[::2], fields[1::2], strict=False)
+    return [(path, meta.split()[1], meta.split()[3]) for meta, path in pairs]
 
 
 # ── Refs and objects ────────────────────────────────────────────────────────────────────────────────────────────────

@@ -19,6 +19,7 @@ PROTECTED = (
     ".red/**",
     ".github/workflows/**",
     ".github/actions/**",
+    ".gitmodules",
     ".gitlab-ci.yml",
     ".circleci/**",
     ".woodpecker/**",
@@ -36,10 +37,12 @@ def refusal(attempt: Attempt, base_sha: str, head: str) -> str | None:
     root, landing = attempt.project.root, attempt.project.config.landing
     allowed = landing.allow_paths
     entries = [entry for entry in git.new_entries(root, base_sha, head) if not _any(entry.path, allowed)]
+    moved = [path for path in git.moved_submodules(root, base_sha, head) if not _any(path, allowed)]
     touched = [path for path in git.touched_files(root, base_sha, head) if not _any(path, allowed)]
     limit_bytes = landing.max_file_mb * 1024 * 1024
     found = {
         "changes what is protected": [path for path in touched if _any(path, PROTECTED)],
+        "moves a submodule": moved,
         "links out of the tree": [entry.path for entry in entries if _leads_out(attempt, entry)],
         f"is larger than {landing.max_file_mb:g} MB": [e.path for e in entries if e.size_bytes > limit_bytes],
     }

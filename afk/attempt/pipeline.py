@@ -211,9 +211,10 @@ def _publish(attempt: Attempt) -> None:
 
 
 def _prepare(attempt: Attempt) -> None:
-    """The commands of `afk.setup`, in the fresh worktree."""
+    """Submodules and the commands of `afk.setup`, in the fresh worktree."""
     if attempt.journal.has(Step.PREPARED):
         return
+    patiently(attempt, lambda: workspace.fill_submodules(attempt))
     attempt.check_interrupt()
     done = validation.run_setup(
         attempt.worktree,
@@ -285,7 +286,7 @@ def _run(attempt: Attempt, k: int, purpose: RunPurpose, paths: Sequence[str] = (
         evidence = agentrun.run_agent(attempt, agentrun.Run(k, purpose, prompt, env))
         if attempt.lost:
             raise ClaimLost(attempt.issue.number)
-        seen = workspace.adopt_strays(attempt), bystander.changes(attempt, k)
+        seen = workspace.adopt_strays(attempt), workspace.keep_submodules(attempt), bystander.changes(attempt, k)
         facts = agentrun.git_facts(attempt)
         journal.record(
             Step.RUN_ENDED,

@@ -9,14 +9,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from afk.adapters import git, worktrees
+from afk.adapters import git, submodules, worktrees
 from afk.attempt.landing import signs
 from afk.attempt.session import Attempt
 from afk.domain.outcome import AttemptEnded, Outcome
 from afk.domain.queue import base_directive
 from afk.errors import GitError, RemoteUnreachable
 
-__all__ = ["Left", "adopt_strays", "base_of", "fetch_base", "make_worktree", "put_away", "start_sha"]
+__all__ = [
+    "Left",
+    "adopt_strays",
+    "base_of",
+    "fetch_base",
+    "fill_submodules",
+    "keep_submodules",
+    "make_worktree",
+    "put_away",
+    "start_sha",
+]
 
 # After these the next attempt goes on from the branch that was left, if it is ahead. Source: the lifecycle rules.
 CONTINUES = frozenset(
@@ -103,6 +113,48 @@ def make_worktree(attempt: Attempt, start: str, base_sha: str) -> Sequence[str]:
         attempt.worktree, base_sha, f"merge: {attempt.journal.fact('base')} into the work", sign=signs(attempt.project)
     )
     return tuple(merged.conflicts)
+
+
+def fill_submodules(attempt: Attempt) -> None:
+    """Submodules as `afk.landing.submodules` wants them; ones that stay empty are said, never silent (R12).
+
+    Raises what a fetch raises.
+    """
+    wanted, worktree = attempt.project.config.landing.submodules, attempt.worktree
+    empty = ", ".join(link.path for link in submodules.links(worktree, "HEAD"))
+    if not empty:
+        return
+    if wanted == "none":
+        attempt.progress.log("submodules.empty", f"afk.landing.submodules is none: {empty}")
+        return
+    declared = [git.rev_parse(worktree, f"{rev}:.gitmodules") for rev in ("HEAD", attempt.private_ref("base"))]
+    if declared[0] != declared[1]:  # an agent's branch names no address that we would fetch from
+        attempt.progress.log("submodules.empty", f"{attempt.branch} and the base declare them differently: {empty}")
+        return
+    submodules.fill(worktree, attempt.project.url, shared=wanted == "shared")
+
+
+def keep_submodules(attempt: Attempt) -> str | None:
+    """Commits that the agent made in submodules, kept under local refs: their worktree is all that has them.
+
+    Returns one line for the report, or None when it moved no submodule.
+    """
+    root, base_sha = attempt.project.root, str(attempt.journal.fact("base_sha"))
+    tip = git.rev_parse(root, attempt.branch_ref)
+    if tip is None or git.merge_base(root, base_sha, tip) is None:
+        return None
+    moved = git.moved_submodules(root, base_sha, tip)
+    kept = {path: _keep_submodule(attempt, path, sha) for path, sha in moved.items()}
+    told = ", ".join(f"{path} at {sha[:12]} ({kept[path] or 'not here'})" for path, sha in moved.items())
+    return f"the agent moved submodules: {told}" if moved else None
+
+
+def _keep_submodule(attempt: Attempt, path: str, sha: str) -> str | None:
+    ref = f"refs/afk/kept/{attempt.id}/submodule-{sha[:12]}"
+    options = ("--quiet", "--no-tags", "--no-write-fetch-head")
+    source = str(attempt.worktree / path)
+    fetched = git.run(attempt.project.root, "fetch", *options, "--", source, f"{sha}:{ref}", check=False)
+    return ref if fetched.returncode == 0 else None
 
 
 def adopt_strays(attempt: Attempt) -> str | None:

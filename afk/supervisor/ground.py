@@ -19,7 +19,7 @@ from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 
-from afk.adapters import git
+from afk.adapters import git, submodules
 from afk.adapters.gitrun import run_remote
 from afk.attempt.session import Project
 from afk.domain.issue import Issue
@@ -226,6 +226,18 @@ def check_names(ground: Ground) -> Finding:
 _IN_THE_WAY = "refs/heads/afk"
 
 
+def check_submodules(ground: Ground) -> Finding:
+    """A worktree of ours has them only when the configuration says so (R12)."""
+    found = submodules.links(ground.root, "HEAD") if git.rev_parse(ground.root, "HEAD") is not None else []
+    if not found:
+        return passed("the checkout has no submodules")
+    wanted, paths = ground.project.config.landing.submodules, ", ".join(link.path for link in found)
+    if wanted == "none":
+        fix = "set afk.landing.submodules: init in .red/config.yaml"
+        return warn(f"agents and checks find these submodules empty: {paths}", fix)
+    return passed(f"worktrees get their submodules ({wanted}): {paths}")
+
+
 def check_push(ground: Ground) -> Finding:
     """Asks the remote whether this user may write, with nobody at the keyboard; a dry run sends nothing."""
     if isinstance(ground.heads, AfkError):
@@ -391,6 +403,7 @@ CHECKS: tuple[tuple[str, Category, Check], ...] = (
     ("remote", Category.GIT, check_remote),
     ("base", Category.GIT, check_base),
     ("names", Category.GIT, check_names),
+    ("submodules", Category.GIT, check_submodules),
     ("push", Category.GIT, check_push),
     ("committer", Category.GIT, check_committer),
     ("signing", Category.GIT, check_signing),
