@@ -74,6 +74,7 @@ _UNATTENDED = {
     "SSH_ASKPASS_REQUIRE": "never",
     "GCM_INTERACTIVE": "never",
     "GIT_OPTIONAL_LOCKS": "0",  # `status` must not take index.lock under the agent's fingers
+    "GIT_LFS_SKIP_SMUDGE": "1",  # fetching is asked for where it is wanted (R13)
     "GIT_EDITOR": "false",
     "GIT_PAGER": "cat",
 }

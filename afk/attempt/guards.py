@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import posixpath
 
-from afk.adapters import git
+from afk.adapters import git, lfs
 from afk.adapters.git import NewEntry
 from afk.attempt.session import Attempt
 from afk.domain.globs import matches
@@ -44,6 +44,7 @@ def refusal(attempt: Attempt, base_sha: str, head: str) -> str | None:
         "changes what is protected": [path for path in touched if _any(path, PROTECTED)],
         "moves a submodule": moved,
         "links out of the tree": [entry.path for entry in entries if _leads_out(attempt, entry)],
+        "adds LFS files whose content is on no server": _unsent(attempt, entries),
         f"is larger than {landing.max_file_mb:g} MB": [e.path for e in entries if e.size_bytes > limit_bytes],
     }
     told = [f"{what}: {_few(paths)}" for what, paths in found.items() if paths]
@@ -61,6 +62,13 @@ def _leads_out(attempt: Attempt, entry: NewEntry) -> bool:
     target = git.run(attempt.project.root, "cat-file", "blob", entry.sha).stdout
     reached = posixpath.normpath(posixpath.join(posixpath.dirname(entry.path), target))
     return target.startswith("/") or reached == ".." or reached.startswith("../")
+
+
+def _unsent(attempt: Attempt, entries: list[NewEntry]) -> list[str]:
+    """Content that LFS keeps is sent before landing where `afk.landing.lfs` is `pull`, and else by nobody (R13)."""
+    if attempt.project.config.landing.lfs == "pull":
+        return []
+    return [entry.path for entry in entries if lfs.is_pointer(attempt.project.root, entry)]
 
 
 def _few(paths: list[str]) -> str:

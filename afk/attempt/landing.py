@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from afk.adapters import git
+from afk.adapters import git, lfs
 from afk.adapters.claims import PushedStatus
 from afk.adapters.files import FileLock
 from afk.adapters.git import FAST_FORWARD, RefUpdate
@@ -115,6 +115,13 @@ def push_merge(attempt: Attempt, base: str, base_sha: str, merge_sha: str) -> bo
     if (pushed.refs or {}).get(ref) != base_sha:
         return False
     raise AttemptEnded(Outcome.INFRA, f"the remote refused the merge into {base}: {pushed.text}")
+
+
+def send_lfs(attempt: Attempt, base_sha: str, head: str) -> None:
+    """Upload what new LFS pointers stand for, before anybody can find the pointers on the base (R13)."""
+    root = attempt.project.root
+    if any(lfs.is_pointer(root, entry) for entry in git.new_entries(root, base_sha, head)):
+        lfs.upload(attempt.worktree, attempt.project.url, attempt.branch)
 
 
 def landed_before(attempt: Attempt, base_sha: str) -> str | None:

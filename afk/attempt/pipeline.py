@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from afk.adapters import git
+from afk.adapters import git, lfs
 from afk.adapters.claims import ClaimLost
 from afk.adapters.git import RefUpdate
 from afk.adapters.process import boot_id
@@ -211,10 +211,11 @@ def _publish(attempt: Attempt) -> None:
 
 
 def _prepare(attempt: Attempt) -> None:
-    """Submodules and the commands of `afk.setup`, in the fresh worktree."""
+    """Submodules, LFS files and the commands of `afk.setup`, in the fresh worktree."""
     if attempt.journal.has(Step.PREPARED):
         return
     patiently(attempt, lambda: workspace.fill_submodules(attempt))
+    patiently(attempt, lambda: workspace.fetch_lfs(attempt))
     attempt.check_interrupt()
     done = validation.run_setup(
         attempt.worktree,
@@ -378,6 +379,7 @@ def _land_in_rounds(attempt: Attempt) -> None:
         livepush.push_branch(attempt)
         checked = _validate(attempt, base_sha, head)
         _admit(attempt, base_sha, head, checked.tree)
+        patiently(attempt, partial(landing.send_lfs, attempt, base_sha, head))
         attempt.progress.stage(Stage.MERGE)
         if patiently(attempt, partial(_merge, attempt, base_sha, head, checked.tree)):
             return
@@ -477,7 +479,9 @@ def _validate(attempt: Attempt, base_sha: str, head: str) -> validation.Validati
     attempt.check_interrupt()
     journal.record(Step.VALIDATED, k + 1, durable=True, validation=result.to_dict())
     if result.status is not validation.Verdict.PASS:
-        raise AttemptEnded(result.outcome or Outcome.FEEDBACK_FAILED, result.reason)
+        pointers = lfs.pointers(attempt.worktree)  # what a check cannot read is the first thing to know about it
+        told = f"; {len(pointers)} LFS files were pointers (afk.landing.lfs: pull fetches them)" if pointers else ""
+        raise AttemptEnded(result.outcome or Outcome.FEEDBACK_FAILED, result.reason + told)
     return result
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from afk.adapters import git, submodules, worktrees
+from afk.adapters import git, lfs, submodules, worktrees
 from afk.attempt.landing import signs
 from afk.attempt.session import Attempt
 from afk.domain.outcome import AttemptEnded, Outcome
@@ -21,6 +21,7 @@ __all__ = [
     "adopt_strays",
     "base_of",
     "fetch_base",
+    "fetch_lfs",
     "fill_submodules",
     "keep_submodules",
     "make_worktree",
@@ -132,6 +133,20 @@ def fill_submodules(attempt: Attempt) -> None:
         attempt.progress.log("submodules.empty", f"{attempt.branch} and the base declare them differently: {empty}")
         return
     submodules.fill(worktree, attempt.project.url, shared=wanted == "shared")
+
+
+def fetch_lfs(attempt: Attempt) -> None:
+    """The content of LFS files where `afk.landing.lfs` is `pull`; else what stays a pointer is said (R13).
+
+    Raises what a fetch raises.
+    """
+    pointers = lfs.pointers(attempt.worktree)
+    if not pointers:
+        return
+    if attempt.project.config.landing.lfs == "pull":
+        lfs.download(attempt.worktree, attempt.project.url)
+        return
+    attempt.progress.log("lfs.pointers", f"afk.landing.lfs is skip: {len(pointers)} files, the first is {pointers[0]}")
 
 
 def keep_submodules(attempt: Attempt) -> str | None:

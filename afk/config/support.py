@@ -35,7 +35,6 @@ _MISSING: Final = (
     _Missing("afk.bounds.cost_usd", lambda c: c.bounds.cost_usd is not None, "a budget of cost", "use `unlimited`"),
     _Missing("afk.bounds.peak_rss_mb", lambda c: c.bounds.peak_rss_mb is not None, "a memory limit", "use `unlimited`"),
     _Missing("afk.bounds.run_cost_usd", lambda c: c.bounds.run_cost_usd is not None, "a run budget", "use `unlimited`"),
-    _Missing("afk.landing.lfs", lambda c: c.landing.lfs != "skip", "fetching LFS files", "use `skip`"),
 )
 _MISSING_KINDS: Final = ("claude", "codex", "opencode", "gemini")
 

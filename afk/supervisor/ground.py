@@ -19,7 +19,7 @@ from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 
-from afk.adapters import git, submodules
+from afk.adapters import git, lfs, submodules
 from afk.adapters.gitrun import run_remote
 from afk.attempt.session import Project
 from afk.domain.issue import Issue
@@ -238,6 +238,19 @@ def check_submodules(ground: Ground) -> Finding:
     return passed(f"worktrees get their submodules ({wanted}): {paths}")
 
 
+def check_lfs(ground: Ground) -> Finding:
+    """Files that are pointers in a worktree of ours unless their content is asked for (R13)."""
+    files = lfs.tracked(ground.root) if git.rev_parse(ground.root, "HEAD") is not None else []
+    if not files:
+        return passed("the checkout has no LFS files")
+    if ground.project.config.landing.lfs == "skip":
+        fix = "set afk.landing.lfs: pull in .red/config.yaml"
+        return warn(f"agents and checks find pointers in place of {_count(files, 'LFS file')}", fix)
+    if ground.ask_git("lfs", "version").returncode != 0:
+        return fail("git lfs is not installed, and afk.landing.lfs is pull", "apt-get install git-lfs")
+    return passed(f"worktrees get {_count(files, 'LFS file')}")
+
+
 def check_push(ground: Ground) -> Finding:
     """Asks the remote whether this user may write, with nobody at the keyboard; a dry run sends nothing."""
     if isinstance(ground.heads, AfkError):
@@ -404,6 +417,7 @@ CHECKS: tuple[tuple[str, Category, Check], ...] = (
     ("base", Category.GIT, check_base),
     ("names", Category.GIT, check_names),
     ("submodules", Category.GIT, check_submodules),
+    ("lfs", Category.GIT, check_lfs),
     ("push", Category.GIT, check_push),
     ("committer", Category.GIT, check_committer),
     ("signing", Category.GIT, check_signing),

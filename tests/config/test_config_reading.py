@@ -387,7 +387,6 @@ OURS = "runner: command, agents: {command: {argv: [x]}}"
         ("tracker: github", "afk.tracker"),
         ("landing: {mode: pr}", "afk.landing.mode"),
         ("landing: {batch: 2}", "afk.landing.batch"),
-        ("landing: {lfs: pull}", "afk.landing.lfs"),
         ("agent: {sandbox: bwrap}", "afk.agent.sandbox"),
         ("agent: {home: isolated}", "afk.agent.home"),
         ("fallback_runner: codex", "afk.fallback_runner"),
