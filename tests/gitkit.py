@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-READY_S = 20.0
+READY_S = 60.0  # a machine may be busy with other things; nothing waits longer than it has to
 
 
 def git(repo: Path, *args: str, input: str | None = None, env: Mapping[str, str] | None = None) -> str:

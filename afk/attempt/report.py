@@ -16,38 +16,21 @@ from typing import Any, TypeVar
 
 from afk.adapters import git
 from afk.adapters.claims import ClaimLost, PushedStatus
-from afk.adapters.files import append_line, write_atomic
+from afk.adapters.files import write_atomic
 from afk.adapters.git import RefUpdate
 from afk.adapters.process import Kept
-from afk.attempt import briefing, comment, memory, workspace
+from afk.attempt import briefing, comment, history, memory, workspace
 from afk.attempt.journal import Step
 from afk.attempt.livepush import push_branch
 from afk.attempt.session import Attempt
-from afk.domain.outcome import OUTCOMES, Outcome
+from afk.domain.outcome import Outcome
 from afk.domain.queue import PARKED, RUNNING, blockers
 from afk.domain.stage import Stage
 from afk.errors import AfkError, GitError, IssueNotFound, NotARepository, RemoteUnreachable, TrackerError
-from afk.wire import toonl
 
 __all__ = ["abandon", "deliver", "forget", "label_running"]
 
 T = TypeVar("T")
-HISTORY_FIELDS = [
-    "at",
-    "issue",
-    "attempt",
-    "outcome",
-    "status",
-    "runner",
-    "branch",
-    "merge_sha",
-    "duration_s",
-    "added",
-    "removed",
-    "files",
-    "reason",
-]
-_HISTORY_CEILING_BYTES = 64 * 1024 * 1024
 _PATIENCE_S = 60.0
 _DEPENDENCY = "blocked:dependency"
 
@@ -232,43 +215,9 @@ def _branch_deletion(attempt: Attempt) -> tuple[list[RefUpdate], str | None]:
 
 
 def _record_history(attempt: Attempt, outcome: Outcome) -> None:
-    """One row per terminal outcome, and the memory command; neither can fail the attempt."""
-    path = attempt.project.state / "history.toonl"
-    at = attempt.journal.get(Step.ENDED).get("at") or attempt.project.clock.now().isoformat()
-    if not _is_in_history(attempt):
-        row = toonl.row([at, *_history_values(attempt, outcome)])
-        append_line(path, row, ceiling_bytes=_HISTORY_CEILING_BYTES, header=toonl.header(HISTORY_FIELDS))
+    """The row of history and the memory command; neither can fail the attempt."""
+    history.record(attempt, outcome)
     memory.tell(attempt, outcome)
-
-
-def _is_in_history(attempt: Attempt) -> bool:
-    """A crash may fall between the row and its record in the journal."""
-    try:
-        with (attempt.project.state / "history.toonl").open(encoding="utf-8", errors="replace") as file:
-            near = [line for line in file if str(attempt.id) in line and line.endswith("\n")]
-    except FileNotFoundError:
-        return False
-    rows = toonl.parse(toonl.header(HISTORY_FIELDS) + "\n" + "".join(near)).rows
-    return any(row["attempt"] == str(attempt.id) for row in rows)
-
-
-def _history_values(attempt: Attempt, outcome: Outcome) -> list[Any]:
-    journal, ended = attempt.journal, attempt.journal.get(Step.ENDED)
-    diff = ended.get("diff", {})
-    return [
-        attempt.issue.number,
-        str(attempt.id),
-        str(outcome),
-        str(OUTCOMES[outcome].status),
-        str(journal.fact("runner")),
-        attempt.branch,
-        journal.fact("merge_sha"),
-        ended.get("duration_s"),
-        diff.get("added"),
-        diff.get("removed"),
-        diff.get("files"),
-        attempt.project.mask(str(ended.get("reason", ""))),
-    ]
 
 
 def _clear(attempt: Attempt, outcome: Outcome) -> None:

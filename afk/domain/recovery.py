@@ -12,7 +12,17 @@ from itertools import takewhile
 
 from afk.domain.outcome import OUTCOMES, Outcome
 
-__all__ = ["Park", "PastAttempt", "Requeue", "attempts_used", "is_charged", "marked", "next_step", "waits_until"]
+__all__ = [
+    "Park",
+    "PastAttempt",
+    "Requeue",
+    "attempts_used",
+    "is_charged",
+    "marked",
+    "next_step",
+    "wait_s",
+    "waits_until",
+]
 
 TOLD_RESET_MAX = timedelta(days=8)  # the longest limits are weekly; a later "reset" is not believed
 _UNCHARGED = " (no try charged)"
@@ -88,7 +98,7 @@ def next_step(
         return Park(label or row.label, "")
 
     def after(failures: int) -> datetime:
-        return now + timedelta(seconds=_backoff_s(failures, backoff_s, backoff_max_s, jitter))
+        return now + timedelta(seconds=wait_s(failures, backoff_s, backoff_max_s, jitter))
 
     if outcome is Outcome.EXHAUSTED and told_reset is not None and told_reset <= now + TOLD_RESET_MAX:
         # Everybody who waits for this reset wakes up then: not all in the same second. A reset that is told wrongly
@@ -147,7 +157,7 @@ def _run_of(history: Sequence[PastAttempt], key: str) -> Iterator[PastAttempt]:
         yield attempt
 
 
-def _backoff_s(count: int, first_s: float, most_s: float, jitter: float) -> float:
-    """Doubles with each failure up to `most_s`, then shortened by up to a half so that hosts do not move in step."""
+def wait_s(count: int, first_s: float, most_s: float, jitter: float = 1.0) -> float:
+    """Doubles with each failure up to `most_s`; a `jitter` below 1 shortens it, by half at 0, so that hosts spread."""
     doubled = first_s * 2.0 ** min(count - 1, 32)
     return min(doubled, most_s) * (0.5 + jitter / 2)

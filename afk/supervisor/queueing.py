@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from afk.adapters.claims import held_claims, read_claim
+from afk.attempt import history
 from afk.attempt.briefing import Thread, read_thread
 from afk.attempt.progress import Log
 from afk.attempt.session import Attempt, Project
 from afk.domain.attempt import AttemptId
 from afk.domain.issue import Filter, Issue
 from afk.domain.queue import RUNNING, IssueFacts, QueueItem, QueueState, blockers, judge
-from afk.domain.recovery import attempts_used, waits_until
+from afk.domain.recovery import attempts_used, wait_s, waits_until
 from afk.domain.trust import may_queue
 from afk.errors import IssueNotFound, RemoteUnreachable, TrackerError
 from afk.supervisor.leases import Sight, Sights
@@ -47,6 +48,7 @@ class Queue:
         self._sights = Sights(project.state / "claims.json", project.clock)
         self._threads: dict[int, tuple[datetime, Thread]] = {}
         self._told: set[str] = set()
+        self._losses: Mapping[int, tuple[int, datetime]] = {}
 
     def look(self, filter: Filter, label: str, *, acting: bool = True) -> list[QueueItem]:
         """Every open issue that the filter lets through, in order, with its state and reasons.
@@ -56,6 +58,7 @@ class Queue:
         """
         project = self._project
         issues = project.tracker.open_issues()
+        self._losses = history.losses(project.state)
         self._tell(project.tracker.problems())
         claims = held_claims(project.root, project.url)
         held = self._held(claims, acting=acting)
@@ -169,11 +172,20 @@ class Queue:
             allow=trust.allow,
             require_write_access=trust.require_write_access,
         )
+        waits = [waits_until(thread.past, thread.directive_at), self._after_losses(issue.number, thread.directive_at)]
         return IssueFacts(
             attempts_used=attempts_used(thread.past, thread.directive_at),
-            not_before=waits_until(thread.past, thread.directive_at),
+            not_before=max((until for until in waits if until is not None), default=None),
             untrusted="" if trusted else f"its author {issue.author} has no write access",
         )
+
+    def _after_losses(self, number: int, directive_at: datetime | None) -> datetime | None:
+        """Until when an issue is left to others, whose claim was lost here again and again; None: it is not."""
+        count, last = self._losses.get(number, (0, None))
+        if last is None or (directive_at is not None and directive_at > last):
+            return None
+        recovery = self._project.config.recovery
+        return last + timedelta(seconds=wait_s(count, recovery.backoff_s, recovery.backoff_max_s))
 
     def _closed_blockers(self, issues: Sequence[Issue]) -> set[int]:
         numbers = {issue.number for issue in issues}

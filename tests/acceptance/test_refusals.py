@@ -29,6 +29,24 @@ def test_a_claim_that_was_deleted_is_lost_once_and_not_taken_again_and_again(pla
     assert place.envelopes(7) == []
 
 
+def test_an_issue_whose_claim_is_lost_each_time_is_left_alone_for_longer_and_longer(place: Place) -> None:
+    """R84: nobody's thread counts such ends, so this checkout does; a later run looks only when the time has come."""
+    shell(
+        place,
+        "git commit -q --allow-empty -m x; git push -q origin :refs/afk/claims/7; echo '<promise>DONE</promise>'",
+        recovery={"backoff_s": 3600, "backoff_max_s": 7200},
+    )
+    place.file(7)
+    place.run()
+
+    again = place.run()
+
+    assert (again.code, again.payload["attempts"]) == (0, [])
+    [waiting] = again.payload["waiting"]
+    assert waiting["issue_number"] == 7
+    assert len(place.history()) == 1
+
+
 def test_a_branch_that_must_not_be_deleted_keeps_no_claim(place: Place) -> None:
     """The release goes alone when the deletion beside it is refused, and the next issue is worked."""
     refuse = 'case "$1 $3" in refs/heads/afk/*\\ 0000*) echo "no deletions" >&2; exit 1;; esac'

@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from afk.adapters import git
-from afk.adapters.process import Identity, boot_id, is_alive, tail_lines
+from afk.adapters.process import Identity, boot_id, is_alive
+from afk.attempt import history
 from afk.surfaces.context import Arguments, CommandContext, Result
 from afk.surfaces.text import aligned
-from afk.wire import statefile, toonl
+from afk.wire import statefile
 from afk.wire.statefile import State, StateFileError
 
 __all__ = ["status"]
 
 _TOTALS = ("total", "done", "failed", "blocked", "queued", "in_flight")
-_TAIL_BYTES = 64 * 1024
 
 
 def status(context: CommandContext, _arguments: Arguments) -> Result:
@@ -164,7 +164,7 @@ def _totals(state: State | None, workers: list[dict[str, object]]) -> dict[str, 
 
 
 def _last_attempt(root: Path) -> dict[str, object] | None:
-    rows = toonl.parse("".join(_history_ends(root / ".red" / "state" / "history.toonl"))).rows
+    rows = history.recent(root / ".red" / "state", 5)
     if not rows:
         return None
     last = rows[-1]
@@ -173,16 +173,6 @@ def _last_attempt(root: Path) -> dict[str, object] | None:
         "outcome": last.get("outcome"),
         "finished_at_rfc3339": _instant(last.get("at")),
     }
-
-
-def _history_ends(path: Path) -> Iterator[str]:
-    """The header and the last lines: a history may be long, and only its end is asked for."""
-    try:
-        with path.open(encoding="utf-8", errors="replace") as file:
-            yield file.readline(_TAIL_BYTES)
-    except OSError:
-        return
-    yield from (f"{line}\n" for line in tail_lines(path, 5, _TAIL_BYTES))
 
 
 # ── Settings, leniently ─────────────────────────────────────────────────────────────────────────────────────────────
