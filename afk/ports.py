@@ -44,7 +44,7 @@ class Tracker(Protocol):
     def comment(self, number: int, body: str) -> Comment:
         """Posts exactly once or raises; after an error the caller looks in the thread before it tries again."""
 
-    def edit_labels(self, number: int, *, add: Sequence[str] = (), remove: Sequence[str] = ()) -> Issue:
+    def edit_labels(self, number: int, *, add: Sequence[str] = (), remove: Sequence[str] = ()) -> None:
         """Idempotent; touches no label that it was not given."""
 
     def close_issue(self, number: int, *, reason: str = "completed") -> Issue:

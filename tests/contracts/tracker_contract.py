@@ -145,22 +145,22 @@ class TrackerContract:
     def test_labels_that_were_not_given_are_not_touched(self, ours: Tracker) -> None:
         number = ours.create_issue(title="t", body="", labels=["ready-for-agent", "Area: UI", "p/1"]).number
 
-        edited = ours.edit_labels(number, add=["running"], remove=["ready-for-agent", "never-there"])
+        ours.edit_labels(number, add=["running"], remove=["ready-for-agent", "never-there"])
 
-        assert set(edited.labels) == {"running", "Area: UI", "p/1"}
-        assert edited == ours.issue(number)
+        assert set(ours.issue(number).labels) == {"running", "Area: UI", "p/1"}
 
     def test_a_label_edit_done_twice_is_done_once(self, ours: Tracker) -> None:
         number = ours.create_issue(title="t", body="", labels=["a"]).number
-        once = ours.edit_labels(number, add=["b"], remove=["a"])
-
-        assert ours.edit_labels(number, add=["b"], remove=["a"]).labels == once.labels == ("b",)
+        for _ in range(2):
+            ours.edit_labels(number, add=["b"], remove=["a"])
+            assert ours.issue(number).labels == ("b",)
 
     def test_labels_differ_by_more_than_case(self, ours: Tracker) -> None:
         """S34: compared without case, shown as a person wrote them."""
         number = ours.create_issue(title="t", body="", labels=["Running", "Ready-For-Agent"]).number
 
-        assert ours.edit_labels(number, add=["running"], remove=["ready-for-agent"]).labels == ("Running",)
+        ours.edit_labels(number, add=["running"], remove=["ready-for-agent"])
+        assert ours.issue(number).labels == ("Running",)
         assert ours.issue(number).has_label("RUNNING")
 
     def test_a_closed_issue_stays_closed_for_its_first_reason(self, ours: Tracker, theirs: Tracker) -> None:
@@ -181,7 +181,8 @@ class TrackerContract:
         number = ours.create_issue(title="t", body="", labels=["running"]).number
         ours.close_issue(number)
 
-        assert not ours.edit_labels(number, remove=["running"]).is_open
+        ours.edit_labels(number, remove=["running"])
+        assert (ours.issue(number).state, ours.issue(number).labels) == ("closed", ())
         ours.comment(number, "late")
         assert [comment.body for comment in ours.thread(number)] == ["late"]
 
