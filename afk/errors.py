@@ -14,6 +14,7 @@
     │  ├─ BaseMoved              base_moved            4   retryable; others landed in every round
     │  └─ BaseMissing            base_missing          4
     ├─ TrackerError              tracker_failed        4   retryable
+    │  ├─ TrackerDenied          tracker_denied        4   no token, no permission, or values it does not take
     │  ├─ IssueNotFound          issue_not_found       4
     │  └─ IssueUnreadable        issue_unreadable      4
     ├─ AttemptNotFound           attempt_not_found     4
@@ -68,6 +69,7 @@ __all__ = [
     "RemoteMissing",
     "RemoteUnreachable",
     "SupervisorRunning",
+    "TrackerDenied",
     "TrackerError",
     "UsageError",
 ]
@@ -153,6 +155,13 @@ class BaseMissing(GitError):
 class TrackerError(AfkError):
     code = "tracker_failed"
     retryable = True
+
+
+class TrackerDenied(TrackerError):
+    """The server will not do this however often it is asked: no token, no permission, or values it does not take."""
+
+    code = "tracker_denied"
+    retryable = False
 
 
 class IssueNotFound(TrackerError):

@@ -33,7 +33,17 @@ from afk.adapters.gitmerge import (
     unmerged_paths,
 )
 from afk.adapters.gitpush import FAST_FORWARD, PushReport, PushStatus, RefUpdate, push
-from afk.adapters.gitrun import GitResult, committer, failure, identity, leads_astray, masked, run, run_remote
+from afk.adapters.gitrun import (
+    GitResult,
+    committer,
+    failure,
+    identity,
+    leads_astray,
+    masked,
+    offer_credentials,
+    run,
+    run_remote,
+)
 from afk.domain.attempt import DiffStat
 from afk.errors import BaseMissing, EmptyRemote, GitError, GitTooOld, RemoteMissing
 
@@ -81,6 +91,7 @@ __all__ = [
     "merge_tree",
     "moved_submodules",
     "new_entries",
+    "offer_credentials",
     "push",
     "push_url",
     "remote_url",

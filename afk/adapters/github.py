@@ -10,9 +10,9 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from afk.adapters.githubapi import Api, Budget, NotFound, Refused
+from afk.adapters.githubapi import Api, Budget, NotFound
 from afk.domain.issue import Comment, Issue
-from afk.errors import InvalidInput, IssueNotFound, IssueUnreadable
+from afk.errors import InvalidInput, IssueNotFound, IssueUnreadable, TrackerDenied
 
 __all__ = ["LABELS", "GithubTracker", "repo_of_url"]
 
@@ -155,6 +155,14 @@ class GithubTracker:
             self._api.put("PATCH", f"{self._base}/issues/{number}", {"state": "closed", "state_reason": reason})
         )
 
+    def make_labels(self, names: Sequence[str] = ()) -> list[str]:
+        """Make `names` and every label of `LABELS` that is missing; the ones that were made, in order."""
+        there = {str(label["name"]).casefold() for label in self._api.pages(f"{self._base}/labels")}
+        missing = [name for name in dict.fromkeys([*names, *LABELS]) if name.casefold() not in there]
+        for name in missing:
+            self._ensure_label(name)
+        return missing
+
     # ── Parts ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _ask(self, number: int) -> Mapping[str, Any]:
@@ -200,7 +208,7 @@ class GithubTracker:
             made = {"name": name, "color": colour, "description": description}
             try:
                 self._api.put("POST", f"{self._base}/labels", made)
-            except Refused:  # made by somebody at the same moment, or by us although no answer came
+            except TrackerDenied:  # made by somebody at the same moment, or by us although no answer came
                 self._api.get(path)
 
     def _web(self) -> str:

@@ -16,12 +16,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from afk.errors import TrackerError
+from afk.errors import TrackerDenied, TrackerError
 
 if TYPE_CHECKING:
     from github.Requester import Requester
 
-__all__ = ["Api", "Budget", "NotFound", "Refused"]
+__all__ = ["Api", "Budget", "NotFound"]
 
 TIMEOUT_S = 30  # well below half of any lease
 PAGE = 100
@@ -33,12 +33,6 @@ _CACHED = 512  # answers kept for conditional requests
 
 class NotFound(TrackerError):
     """The server's 404 or 410: an answer, not a failure (L07)."""
-
-    retryable = False
-
-
-class Refused(TrackerError):
-    """The server will not do this however often it is asked: no permission, bad values."""
 
     retryable = False
 
@@ -70,7 +64,7 @@ class Api:
     """One server and one login. Safe to use from several threads.
 
     `token` is asked when a request needs it, and once more after a 401: a token may have ended since (R61).
-    Every method raises `TrackerError` (retryable: no answer, a limit, the server's fault), `NotFound` and `Refused`.
+    Methods raise `TrackerError` (retryable: no answer, a limit, the server's fault), `NotFound` and `TrackerDenied`.
     """
 
     def __init__(self, base_url: str, token: Callable[[], str]) -> None:
@@ -196,11 +190,11 @@ class Api:
         if status in (404, 410):
             raise NotFound(said)
         if status == 401:
-            raise Refused(f"{said}; the token is not accepted", hint="gh auth login")
+            raise TrackerDenied(f"{said}; the token is not accepted", hint="gh auth login")
         if status in (403, 429) and self._is_blocked():
             raise self._limited()
         if status in (403, 422) or status < 500:
-            raise Refused(said, hint="afk doctor")
+            raise TrackerDenied(said, hint="afk doctor")
         raise TrackerError(said, hint="afk doctor")
 
     def _note_budget(self, headers: Mapping[str, Any]) -> None:

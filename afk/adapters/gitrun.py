@@ -18,6 +18,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
+from urllib.parse import urlsplit
 
 from afk.adapters.regular import read_regular
 from afk.errors import DiskFull, GitError, GitTimeout, NotARepository, RemoteDenied, RemoteMissing, RemoteUnreachable
@@ -32,6 +33,7 @@ __all__ = [
     "identity",
     "leads_astray",
     "masked",
+    "offer_credentials",
     "run",
     "run_remote",
 ]
@@ -192,8 +194,9 @@ def run_remote(
     accepted), `RemoteMissing` (no repository there). One that has answered this process before and is not there now is
     unreachable: a disk that is unmounted, a server that restarts, a proxy without its backend; it will come back (R59).
     """
+    offered = _HELPERS.get(url, ())
     try:
-        result = run(repo, *args, timeout_s=timeout_s, env=_ssh(repo) | dict(env or {}), check=False)
+        result = run(repo, *offered, *args, timeout_s=timeout_s, env=_ssh(repo) | dict(env or {}), check=False)
     except GitTimeout as error:
         raise _remote_error(RemoteUnreachable, url, error.message, "timeout") from error
     if result.returncode == 0:
@@ -204,6 +207,17 @@ def run_remote(
 
 
 _ANSWERED: set[str] = set()
+_HELPERS: dict[str, tuple[str, ...]] = {}
+
+
+def offer_credentials(url: str, host: str, helper: str) -> None:
+    """Have git ask `helper` when it talks to `url` over HTTP(S) on `host`, after the helpers that the person has.
+
+    Other remotes, and other hosts that a server sends git to, are not told of it.
+    """
+    address = urlsplit(url)
+    if address.scheme in ("http", "https") and address.netloc.rpartition("@")[2].lower() == host:
+        _HELPERS[url] = ("-c", f"credential.{address.scheme}://{host}.helper={helper}")
 
 
 def _ssh(repo: Path) -> dict[str, str]:

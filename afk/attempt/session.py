@@ -24,7 +24,7 @@ from afk.domain.attempt import AttemptId, branch_name
 from afk.domain.issue import Issue
 from afk.domain.lifecycle import HookRun
 from afk.domain.outcome import AttemptEnded, Outcome
-from afk.errors import InvalidInput
+from afk.errors import ConfigError, InvalidInput
 from afk.ports import Clock, Tracker
 from afk.wire.safetext import mask
 
@@ -71,7 +71,8 @@ class Project:
                 f"{root} is a worktree that afk made for an attempt", hint=f"cd {outer} and type the command again"
             )
         loaded = config.load(root, explicit=config_path, env=environ, overrides=overrides or {})
-        return cls(root, loaded, _tracker(root, loaded.config), clock or SystemClock(), environ, socket.gethostname())
+        tracker = _tracker(root, loaded.config, environ)
+        return cls(root, loaded, tracker, clock or SystemClock(), environ, socket.gethostname())
 
     @property
     def config(self) -> Config:
@@ -120,11 +121,28 @@ def _owner_of_worktree(root: Path) -> Path | None:
     return None
 
 
-def _tracker(root: Path, config: Config) -> Tracker:
+def _tracker(root: Path, config: Config, environ: Mapping[str, str]) -> Tracker:
+    """Opens nothing: a token is looked for, and the network asked, when something is read."""
+    if config.tracker == "github":
+        return _github(root, config, environ)
     from afk.adapters.localtracker import LocalTracker
 
     folder = Path(config.local.path) if config.local.path else root / ".red" / "issues"
     return LocalTracker(folder, login=config.local.login)
+
+
+def _github(root: Path, config: Config, environ: Mapping[str, str]) -> Tracker:
+    from afk.adapters.github import GithubTracker, repo_of_url
+    from afk.adapters.githubapi import Api
+    from afk.adapters.githubtoken import find_token, helper_for, web_host
+
+    url = git.push_url(root, config.remote)
+    repo = config.github.repo or repo_of_url(url)
+    if repo is None:
+        raise ConfigError(f"the remote {config.remote} names no repository on GitHub", hint="set afk.github.repo")
+    host = web_host(config.github.api_url)
+    git.offer_credentials(url, host, helper_for(host))
+    return GithubTracker(Api(config.github.api_url, lambda: find_token(host, environ)), repo)
 
 
 class Stop:

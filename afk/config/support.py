@@ -24,7 +24,6 @@ class _Missing:
 
 
 _MISSING: Final = (
-    _Missing("afk.tracker", lambda c: c.tracker == "github", "the GitHub tracker", "use `local`"),
     _Missing("afk.agent.home", lambda c: c.agent.home == "isolated", "a home of the agent's own", "use `shared`"),
     _Missing("afk.agent.sandbox", lambda c: c.agent.sandbox != "none", "a sandbox", "use `none`"),
     _Missing("afk.landing.mode", lambda c: c.landing.mode == "pr", "landing by pull request", "use `merge`"),

@@ -223,6 +223,7 @@ COMMANDS: tuple[Command, ...] = (
         options=(
             Option("--label", "the label that puts an issue into the queue (default: ready-for-agent)", LINE),
             Option("--base", "a branch to land on in place of the remote's default branch", BRANCH),
+            Option("--github", "take issues from GitHub, and make the labels there that are missing"),
         ),
     ),
     Command(

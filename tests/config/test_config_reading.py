@@ -384,7 +384,6 @@ OURS = "runner: command, agents: {command: {argv: [x]}}"
 @pytest.mark.parametrize(
     ("setting", "key"),
     [
-        ("tracker: github", "afk.tracker"),
         ("landing: {mode: pr}", "afk.landing.mode"),
         ("landing: {batch: 2}", "afk.landing.batch"),
         ("agent: {sandbox: bwrap}", "afk.agent.sandbox"),

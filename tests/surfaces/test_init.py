@@ -201,6 +201,7 @@ def test_whatever_was_found_the_file_reads_back_as_it_was_meant(agents: list[str
     choices = Choices(
         label="off",
         remote="origin",
+        on_github=not sure,
         base=None,
         default_branch="main",
         agents=agents,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from afk.adapters import git
 from afk.adapters.files import disk_errors, write_atomic
+from afk.adapters.github import GithubTracker
 from afk.adapters.localtracker import init_folder
 from afk.attempt.session import Project
 from afk.errors import AfkError, DestinationExists, RemoteMissing
@@ -28,38 +29,52 @@ def init(context: CommandContext, arguments: Arguments) -> Result:
     target = context.config_path or root / ".red" / "config.yaml"
     if target.exists() or target.is_symlink():
         raise DestinationExists(f"{target} is there already and stays as it is", hint="afk doctor")
-    project = Project.open(root, environ=context.env)  # refuses our own worktrees and broken AFK_* variables
+    on_github = arguments.flag("github")
     remote, others = _choose_remote(root)
+    # Refuses our own worktrees and broken AFK_* variables.
+    flags = {"afk.tracker": "github" if on_github else "local", "afk.remote": remote}
+    project = Project.open(root, environ=context.env, overrides=flags)
     default_branch, unknown = _default_branch(root, remote)
     agents, found = found_agents(context.env.get("PATH")), look_at(root)
     choices = Choices(
         label=arguments.text_or_none("label") or project.config.label,
         remote=remote,
+        on_github=on_github,
         base=arguments.text_or_none("base"),
         default_branch=default_branch,
         agents=agents,
         checks=found.checks,
         setup=found.setup,
     )
-    issues = root / ".red" / "issues"
-    made = [path for path in (target, issues) if not path.exists()]
+    labels = _make_labels(project, choices.label) if on_github else []
+    issues = None if on_github else root / ".red" / "issues"
+    made = [path for path in (target, issues) if path is not None and not path.exists()]
     with disk_errors(target):
-        init_folder(issues)
+        if issues is not None:
+            init_folder(issues)
         write_atomic(target, config_text(choices))
-    excluded = ignore_issues(root)
-    outcome = _Outcome(root, target, issues, choices, found, tuple(made), excluded)
+    excluded = ignore_issues(root) if issues is not None else None
+    outcome = _Outcome(root, target, issues, choices, found, tuple(made), tuple(labels), excluded)
     notes = [*_notes(outcome, others, unknown)]
     return Result(outcome.payload(notes), text=_text(outcome, notes))
+
+
+def _make_labels(project: Project, label: str) -> list[str]:
+    """Every label that a run sets or reads, where it is missing; before anything is written here."""
+    tracker = project.tracker
+    assert isinstance(tracker, GithubTracker)  # what `--github` opens
+    return tracker.make_labels([label])
 
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
     root: Path
     config: Path
-    issues: Path
+    issues: Path | None
     choices: Choices
     found: Found
     made: tuple[Path, ...]
+    labels: tuple[str, ...]
     excluded: str | None
 
     @property
@@ -75,8 +90,8 @@ class _Outcome:
         return {
             "root_path": str(self.root),
             "config_path": str(self.config),
-            "issues_path": str(self.issues),
-            "tracker": "local",
+            "issues_path": None if self.issues is None else str(self.issues),
+            "tracker": "github" if self.choices.on_github else "local",
             "label": self.choices.label,
             "remote": self.choices.remote,
             "base_branch": self.lands_on,
@@ -85,6 +100,7 @@ class _Outcome:
             "checks": [{"name": each.name, "run": each.run, "active": each.sure} for each in self.found.checks],
             "setup": list(self.found.setup),
             "created_paths": [str(path) for path in self.made],
+            "created_labels": list(self.labels),
             "excluded_patterns": [self.excluded] if self.excluded else [],
             "notes": [asdict(note) for note in notes],
             "next_commands": _next_commands(self),
@@ -152,6 +168,8 @@ def _next_commands(outcome: _Outcome) -> list[str]:
 
 def _text(outcome: _Outcome, notes: Sequence[_Note]) -> str:
     written = [f"wrote {path}" if path == outcome.config else f"made {path}" for path in outcome.made]
+    if outcome.labels:
+        written.append(f"made labels on GitHub: {', '.join(outcome.labels)}")
     checks = ", ".join(f"{check.name} ({check.run})" for check in outcome.found.checks if check.sure) or "none"
     chosen = [
         f"agent:   {' '.join(AGENTS[outcome.agent]) if outcome.agent else 'none'}",

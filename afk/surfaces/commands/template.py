@@ -21,6 +21,7 @@ class Choices:
 
     label: str
     remote: str
+    on_github: bool
     base: str | None
     default_branch: str | None
     agents: Sequence[str]
@@ -31,6 +32,7 @@ class Choices:
 def config_text(choices: Choices) -> str:
     """Valid YAML of the configuration language, ending in LF."""
     return _TEMPLATE.format(
+        tracker=_GITHUB if choices.on_github else _LOCAL,
         label=_yaml(choices.label),
         remote=_yaml(choices.remote),
         base=_base_line(choices),
@@ -41,12 +43,18 @@ def config_text(choices: Choices) -> str:
     )
 
 
+_LOCAL = """\
+  # Issues are Markdown files in .red/issues, which git ignores unless you track them.
+  tracker: local"""
+_GITHUB = """\
+  # Issues are those of the remote's repository on GitHub; the token is in GH_TOKEN, GITHUB_TOKEN or `gh auth login`.
+  tracker: github"""
+
 _TEMPLATE = """\
 # What afk does in this repository. Every key is explained in docs/configuration.md of afk;
 # `afk config show` prints all values in effect, `afk config validate` finds mistakes with their line.
 afk:
-  # Issues are Markdown files in .red/issues, which git ignores unless you track them.
-  tracker: local
+{tracker}
   label: {label}    # what puts an issue into the queue
 
   # Work starts from the branch `base` of this remote and is merged into it and pushed, without asking you,
