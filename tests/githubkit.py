@@ -37,12 +37,14 @@ _READY_S = 30.0
 class Order:
     """What is to happen to the next `n` requests whose `VERB PATH` matches: `status`, `drop` (no answer) or `delay`.
 
-    `after`: the request is carried out first, and its answer is lost or replaced.
+    The first `skip` of them are left alone. `after`: the request is carried out first, and its answer is lost or
+    replaced.
     """
 
     match: str
     do: str
     n: int = 1
+    skip: int = 0
     status: int = 502
     headers: Mapping[str, str] = field(default_factory=dict)
     body: Mapping[str, Any] = field(default_factory=lambda: {"message": "ordered by a test"})
@@ -207,9 +209,13 @@ class _Handler(BaseHTTPRequestHandler):
     def _order(self, request: str) -> Order | None:
         with self.lock:
             for order in self.github.orders:
-                if order.n > 0 and re.search(order.match, request):
-                    order.n -= 1
-                    return order
+                if order.n <= 0 or not re.search(order.match, request):
+                    continue
+                if order.skip > 0:
+                    order.skip -= 1
+                    continue
+                order.n -= 1
+                return order
         return None
 
     def _body(self) -> bytes:

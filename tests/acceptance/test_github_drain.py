@@ -5,48 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import githubkit
-import gitkit
 import pytest
-from drainkit import ENVELOPE, Place, Ran
-from githubkit import Github
-
-from afk.adapters.github import GithubTracker
-from afk.adapters.githubapi import Api
-
-
-class Hosted(Place):
-    """A place whose issues and repository are on the server; `tracker` is another look at them."""
-
-    github: Github
-    tracker: GithubTracker
-
-    def put(self, body: str, title: str = "Do it", labels: tuple[str, ...] = ("ready-for-agent",)) -> int:
-        return self.tracker.create_issue(title=title, body=body, labels=labels).number
-
-    def told(self, number: int) -> list[str]:
-        return [comment.body for comment in self.tracker.thread(number) if comment.body.startswith(ENVELOPE)]
+from hostedkit import Hosted, hosted
 
 
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Hosted]:
-    with githubkit.running(tmp_path / "server") as github:
-        url = githubkit.make_repo(github, "afk/widget", {"README.md": "A project.\n"})
-        origin = github.repos / "afk/widget.git"
-        gitkit.git(origin, "config", "http.receivepack", "true")
-        clone = gitkit.clone(url, tmp_path / "clone")
-        with Hosted(origin, clone, {"GH_ENTERPRISE_TOKEN": "tok_afk"}) as made:
-            made.github = github
-            made.tracker = GithubTracker(Api(github.api_url, lambda: "tok_afk"), "afk/widget")
-            made.configure(tracker="github", github={"api_url": github.api_url})
-            yield made
-
-
-def books(place: Hosted, ran: Ran, numbers: list[int]) -> dict[int, tuple[str, frozenset[str], int]]:
-    """State, labels and number of envelopes of each issue, once nothing is claimed any more."""
-    assert gitkit.refs(place.origin, "refs/afk/claims/") == {}, ran.stderr
-    looks = {number: place.tracker.issue(number) for number in numbers}
-    return {n: (issue.state, frozenset(issue.labels), len(place.told(n))) for n, issue in looks.items()}
+    with hosted(tmp_path) as made:
+        yield made
 
 
 def test_issues_are_landed_closed_and_parked(place: Hosted) -> None:
@@ -57,11 +23,11 @@ def test_issues_are_landed_closed_and_parked(place: Hosted) -> None:
     ran = place.run()
 
     assert ran.outcomes == {first: "done", second: "blocked"}, ran.stderr
-    assert books(place, ran, [first, second]) == {
+    assert place.books(first, second) == {
         first: ("closed", frozenset(), 1),
         second: ("open", frozenset({"ready-for-human", "blocked:spec"}), 1),
     }
-    assert place.landed() == [f"merge: #{first} Say hello"]
+    assert (place.landed(), place.claims()) == ([f"merge: #{first} Say hello"], {})
     [branch] = place.live_branches()
     assert f"[`{branch}`](" in place.told(second)[0]
     config = (place.clone / ".git/config").read_text()
@@ -134,13 +100,9 @@ def test_a_drain_with_a_fault_in_it_ends_with_the_same_books(place: Hosted, faul
         place.github.order(request, **fault)
 
     for _ in range(len(REQUESTS)):
-        ran = place.run()
-        if books_are_closed(place, number):
+        place.run()
+        if not (place.tracker.issue(number).is_open or place.claims()):
             break
 
-    assert books(place, ran, [number]) == {number: ("closed", frozenset(), 1)}
+    assert place.books(number) == {number: ("closed", frozenset(), 1)}
     assert place.landed() == [f"merge: #{number} Say hello"]
-
-
-def books_are_closed(place: Hosted, number: int) -> bool:
-    return not place.tracker.issue(number).is_open and not gitkit.refs(place.origin, "refs/afk/claims/")
