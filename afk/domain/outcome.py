@@ -11,6 +11,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from afk.domain.sentinel import Sentinel
+from afk.domain.usage import Usage
 
 __all__ = [
     "OUTCOMES",
@@ -137,6 +138,8 @@ class EndedBy(StrEnum):
 
 
 _FAILURES = ("limit", "transient", "refused", "unfit")
+_WORKING = ("text", "text_part", "shell", "read", "edit", "tool", "tool_output")
+_ASIDE = ("usage", "noise", "session")
 _TEXT_MAX = 300
 
 
@@ -146,8 +149,9 @@ class RunEvidence:
 
     `ended_by` is our own reason (None: it went by itself), `ended_detail` that reason's numbers for people (`tokens:
     limit 1000, used 1204`). `failure` is the last of `limit`, `transient`, `refused`, `unfit` that nothing overcame, in
-    the words of `EventKind`; `end` is `good` or `bad` where the stream told its end. `lost` says that the keeper was
-    gone, so that no exit status exists.
+    the words of `EventKind`; `end` is `good` or `bad` where the stream told its end, which `tells_end` says of every
+    stream of its kind that was not cut off. `retrying` is why it waits for its service, empty while it works. `lost`
+    says that the keeper was gone, so that no exit status exists. `usage` is None where nothing was told.
     """
 
     purpose: RunPurpose = RunPurpose.WORK
@@ -162,15 +166,25 @@ class RunEvidence:
     failure_text: str = ""
     resets_at: datetime | None = None
     end: str | None = None
+    tells_end: bool = False
+    retrying: str = ""
+    usage: Usage | None = None
 
     def seeing(self, kind: str, text: str = "", resets_at: datetime | None = None) -> RunEvidence:
         """The evidence after an event of the stream: a good end shows that what failed before was overcome."""
+        if kind in _WORKING:
+            return replace(self, retrying="") if self.retrying else self
+        if kind in _ASIDE:
+            return self
         if kind in _FAILURES:
-            return replace(self, failure=kind, failure_text=_one_line(text), resets_at=resets_at)
+            told = resets_at or (self.resets_at if kind == self.failure else None)
+            return replace(self, failure=kind, failure_text=_one_line(text), resets_at=told, retrying="")
         if kind == "end_good":
-            return replace(self, end="good", failure=None, failure_text="", resets_at=None)
+            return replace(self, end="good", failure=None, failure_text="", resets_at=None, retrying="")
         if kind == "end_bad":
-            return replace(self, end="bad", failure_text=self.failure_text or _one_line(text))
+            return replace(self, end="bad", failure_text=self.failure_text or _one_line(text), retrying="")
+        if kind == "retrying":
+            return replace(self, retrying=_one_line(text) or kind)
         return self
 
     def hearing(self, sentinel: Sentinel | None) -> RunEvidence:
@@ -182,7 +196,10 @@ class RunEvidence:
     def to_dict(self) -> dict[str, object]:
         """JSON-able, one key for each field."""
         record: dict[str, object] = {name.name: getattr(self, name.name) for name in fields(self)}
-        return record | {"resets_at": self.resets_at.isoformat() if self.resets_at else None}
+        return record | {
+            "resets_at": self.resets_at.isoformat() if self.resets_at else None,
+            "usage": self.usage.to_dict() if self.usage else None,
+        }
 
     @classmethod
     def from_dict(cls, record: Mapping[str, object]) -> RunEvidence:
@@ -197,6 +214,7 @@ class RunEvidence:
             purpose=RunPurpose(made.purpose),
             sentinel=Sentinel(made.sentinel) if made.sentinel else None,
             resets_at=datetime.fromisoformat(str(made.resets_at)) if made.resets_at else None,
+            usage=Usage.from_dict(made.usage) if isinstance(made.usage, dict) else None,
         )
 
 
@@ -345,6 +363,8 @@ def _done_but_dirty(evidence: RunEvidence, facts: GitFacts) -> Verdict:
 def _without_sentinel(evidence: RunEvidence, facts: GitFacts, *, salvage: bool) -> Verdict:
     if salvage and facts.complete and _ended_well(evidence):
         return Verdict(VerdictKind.VALIDATE, salvaged=True)
+    if evidence.retrying:
+        return _ended(Outcome.RUNNER_TRANSIENT, f"it ended while it waited for its service: {evidence.retrying}")
     if evidence.exit_code in (126, 127) and evidence.end is None:  # what a shell and an exec answer for "cannot run it"
         program = evidence.program or "the agent's program"
         reason = f"{program} could not be run (exit code {evidence.exit_code}); next: afk doctor"
@@ -353,8 +373,8 @@ def _without_sentinel(evidence: RunEvidence, facts: GitFacts, *, salvage: bool) 
 
 
 def _ended_well(evidence: RunEvidence) -> bool:
-    """Positive evidence only (R40): a told good end, or exit code 0 of an agent whose stream tells no end."""
-    return evidence.end == "good" or (evidence.end is None and evidence.exit_code == 0)
+    """Positive evidence only (R40): a told good end, or exit code 0 of an agent of a kind that tells no end."""
+    return evidence.end == "good" or (evidence.end is None and not evidence.tells_end and evidence.exit_code == 0)
 
 
 def _how_it_went(evidence: RunEvidence) -> str:

@@ -38,6 +38,7 @@ class SentinelReader:
         self._fence = ""  # the mark that opened the fence we are in
         self._prompt = _meaningful(prompt.split("\n"))
         self._echoed = 0  # how many lines of the prompt have just been repeated
+        self.count = 0  # how many lines have counted
 
     @property
     def sentinel(self) -> Sentinel | None:
@@ -50,6 +51,10 @@ class SentinelReader:
             if not self._is_echo(line):
                 self._read(line)
         return self._last
+
+    def begin_message(self) -> None:
+        """What follows is a message of its own: a fence that the last one left open quotes nothing in it."""
+        self._fence, self._echoed = "", 0
 
     def _is_echo(self, line: str) -> bool:
         expected = self._prompt[self._echoed : self._echoed + 1]
@@ -66,8 +71,9 @@ class SentinelReader:
         elif opened := _FENCE.fullmatch(line):
             # A run of backticks with more of them behind it is inline code, not a fence.
             self._fence = "" if "`" in opened["info"] and opened["mark"][0] == "`" else opened["mark"]
-        else:
-            self._last = _LINES.get(line, self._last)
+        elif line in _LINES:
+            self._last = _LINES[line]
+            self.count += 1
 
 
 def _meaningful(lines: Iterable[str]) -> list[str]:

@@ -21,6 +21,7 @@ from afk.domain.outcome import (
     classify,
 )
 from afk.domain.sentinel import Sentinel
+from afk.domain.usage import Usage
 
 RESET = datetime(2026, 5, 17, 15, 0, tzinfo=UTC)
 
@@ -156,6 +157,26 @@ def test_no_sentinel_says_how_it_went(evidence: RunEvidence, reason: str) -> Non
     assert classify(evidence, NOTHING, salvage=True).reason == reason
 
 
+def test_an_agent_that_waited_for_its_service_ends_as_that() -> None:
+    """R56, L38: nothing told an end, and nothing was done since the last retry."""
+    waiting = EXITED.seeing("retrying", "overloaded (529)")
+    assert outcome(waiting, NOTHING) == Outcome.RUNNER_TRANSIENT
+    assert "overloaded (529)" in classify(waiting, NOTHING, salvage=True).reason
+    for kind in ("text", "text_part", "shell", "read", "edit", "tool", "tool_output", "end_good"):
+        assert outcome(waiting.seeing(kind), NOTHING) == Outcome.NO_SENTINEL
+    for kind in ("usage", "noise", "session"):
+        assert outcome(waiting.seeing(kind), NOTHING) == Outcome.RUNNER_TRANSIENT
+    assert outcome(killed(EndedBy.SILENCE, waiting), NOTHING) == Outcome.STALLED
+    assert outcome(waiting.seeing("refused", "no key"), NOTHING) == Outcome.INFRA
+
+
+def test_exit_code_0_is_no_good_end_of_a_stream_that_should_have_told_one() -> None:
+    """R40: claude and gemini exit with 0 when they are interrupted."""
+    told = replace(EXITED, tells_end=True)
+    assert outcome(told) == Outcome.NO_SENTINEL
+    assert outcome(told.seeing("end_good")) == VerdictKind.VALIDATE
+
+
 # ── Our own kill comes first ────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -267,6 +288,9 @@ evidences = st.builds(
     failure_text=st.text(max_size=5),
     resets_at=st.none() | st.just(RESET),
     end=st.none() | st.sampled_from(["good", "bad"]),
+    tells_end=st.booleans(),
+    retrying=st.text(max_size=5),
+    usage=st.none() | st.builds(Usage, st.integers(0, 9), st.integers(0, 9), st.none() | st.integers(0, 9)),
 )
 
 

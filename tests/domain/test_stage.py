@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from afk.domain import stage as stage_module
 from afk.domain.stage import Stage, StageMemory, advance, later, stage_of_command
 from afk.ports import EventKind
 
@@ -149,6 +150,18 @@ def test_every_kind_that_moves_a_stage_is_an_event_of_the_port() -> None:
 @given(st.text(max_size=300))
 def test_no_command_is_too_strange(command: str) -> None:
     assert stage_of_command(command) in (None, *Stage)
+
+
+@given(st.text(alphabet="ab$'\"\\ \t\n;&|()<>#=-", max_size=30))
+def test_words_are_split_as_a_shell_splits_them(script: str) -> None:
+    lexer = shlex.shlex(script.replace("\\\n", " "), posix=True, punctuation_chars=";&|()<>\n")
+    lexer.whitespace, lexer.whitespace_split, lexer.commenters = " \t\r", True, ""
+    try:
+        expected = list(lexer)
+    except ValueError:  # a quotation that does not end
+        expected = []
+    if "<<" not in script:  # here documents are taken out first
+        assert stage_module._tokens(script) == expected
 
 
 @given(st.lists(st.tuples(st.sampled_from(list(EventKind)), st.text(max_size=40)), max_size=20))
