@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Protocol
 
 from afk.domain.issue import Comment, Issue
+from afk.domain.usage import Usage
 
-__all__ = ["Agent", "AgentCommand", "AgentEvent", "Clock", "EventKind", "RunContext", "Tracker"]
+__all__ = ["Agent", "AgentCommand", "AgentEvent", "AgentProfile", "Clock", "EventKind", "RunContext", "Tracker"]
 
 
 class Tracker(Protocol):
@@ -71,13 +72,15 @@ class EventKind(StrEnum):
     """What an agent's stream can tell, whatever its dialect."""
 
     TEXT = "text"  # the assistant's own words, whole lines
+    TEXT_PART = "text_part"  # a piece of them; with the pieces before and after it, it makes whole lines
     SHELL = "shell"  # a shell command was started; `text` is the command
     READ = "read"
     EDIT = "edit"
     TOOL = "tool"  # any other tool
     TOOL_OUTPUT = "tool_output"  # never read for sentinels
     USAGE = "usage"
-    RETRYING = "retrying"
+    SESSION = "session"  # `text` is the agent's own name for this conversation
+    RETRYING = "retrying"  # its service failed and it tries again; `delay_s` when told
     LIMIT = "limit"  # quota, credit or usage limit; `resets_at` when told
     TRANSIENT = "transient"  # rate, 5xx, overload, connection
     REFUSED = "refused"  # login, permission, unknown model: nothing will change by itself
@@ -89,31 +92,59 @@ class EventKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AgentEvent:
-    """One thing read off the stream; `usage` holds tokens_in, tokens_out and cost_usd_micro where told."""
+    """One thing read off the stream.
+
+    `usage` comes with USAGE: what the part of the run named `usage_of` has used up to now, or the whole run where that
+    is None. Said again, it replaces what was said before of that part, so that no line counts twice (R42).
+    """
 
     kind: EventKind
     text: str = ""
-    usage: Mapping[str, int] = field(default_factory=dict)
+    usage: Usage | None = None
+    usage_of: str | None = None
     resets_at: datetime | None = None
+    delay_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AgentProfile:
+    """What is known of a kind of agent before it is started.
+
+    `reads_text`: stages are read off plain text, because the stream has no tool events. `tells_end`: a stream without
+    an end was cut off, whatever the exit code. `tells_cost` is None where nobody knows.
+    """
+
+    reads_text: bool = False
+    tells_end: bool = True
+    tells_cost: bool | None = False
 
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """What an agent needs to know to build its command line."""
+    """What an agent needs to know to build its command line.
+
+    `state` is a folder for this attempt's agent alone, `environ` the person's environment.
+    """
 
     worktree: Path
     prompt_file: Path
-    worker: str
+    state: Path
+    environ: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class AgentCommand:
-    """An argv list (never a shell string) and the names it may inherit; `stdin` is the prompt's file or None."""
+    """An argv list (never a shell string) and the names it may inherit; `stdin` is the prompt's file or None.
+
+    `links` are symbolic links to make before the start: from a place below the context's `state` to a file of the
+    person's, such as a login.
+    """
 
     argv: tuple[str, ...]
     env_names: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     stdin: Path | None = None
+    links: tuple[tuple[Path, Path], ...] = ()
 
 
 class Agent(Protocol):
@@ -122,7 +153,13 @@ class Agent(Protocol):
     @property
     def name(self) -> str: ...
 
+    @property
+    def profile(self) -> AgentProfile: ...
+
     def command(self, context: RunContext) -> AgentCommand: ...
 
     def read(self, line: str) -> Sequence[AgentEvent]:
-        """Pure and tolerant: an unknown line is NOISE, never an exception."""
+        """What a line of standard output tells. Pure and tolerant: an unknown line is NOISE, never an exception."""
+
+    def complaint(self, line: str) -> Sequence[AgentEvent]:
+        """What a line of standard error tells: RETRYING or a failure in the program's own fixed words, else nothing."""

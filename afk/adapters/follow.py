@@ -54,8 +54,11 @@ class LineFollower:
         *ended, rest = data.split(b"\n")
         lines = []
         for piece in ended:
-            self._extend(piece)
-            lines.append(self._take())
+            if self._partial or self._overflow or len(piece) > self._cap:
+                self._extend(piece)
+                lines.append(self._take())
+            else:  # nearly every line: complete, and not too long
+                lines.append(Line(_text(piece)))
         self._extend(rest)
         self._read_to += len(data)
         if ended:
@@ -88,10 +91,14 @@ class LineFollower:
         self._overflow += max(0, len(piece) - room)
 
     def _take(self) -> Line:
-        line = Line(self._partial.removesuffix(b"\r").decode("utf-8", "replace"), self._overflow)
+        line = Line(_text(self._partial), self._overflow)
         self._partial.clear()
         self._overflow = 0
         return line
+
+
+def _text(line: bytes | bytearray) -> str:
+    return line.removesuffix(b"\r").decode("utf-8", "replace")
 
 
 def tail_lines(path: Path, n: int, cap_bytes: int) -> list[str]:

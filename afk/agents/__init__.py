@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from afk.agents import claude, codex, gemini, opencode
 from afk.agents.command import CommandAgent
 from afk.errors import ConfigError
-from afk.ports import Agent
+from afk.ports import Agent, RunContext
 
 if TYPE_CHECKING:  # configuration brings pydantic, which light commands do not pay for
     from afk.config import AgentConfig, Config
 
-__all__ = ["KINDS", "agent_for"]
+__all__ = ["KINDS", "agent_argv", "agent_for"]
 
 KINDS: dict[str, Callable[[str, AgentConfig], Agent]] = {
+    "claude": claude.DIALECT.configured,
+    "codex": codex.DIALECT.configured,
+    "opencode": opencode.DIALECT.configured,
+    "gemini": gemini.DIALECT.configured,
     "command": CommandAgent.configured,
 }
 
@@ -34,3 +40,11 @@ def agent_for(config: Config, name: str) -> Agent:
         known = ", ".join(KINDS)
         raise ConfigError(f"runner `{name}`: this afk cannot run agents of kind `{settings.kind}`, only: {known}")
     return make(name, settings)
+
+
+def agent_argv(config: Config, name: str) -> tuple[str, ...]:
+    """How a runner would be started, for people to read: `WORKTREE` stands where the worktree's path will be.
+
+    Raises: ConfigError as `agent_for`.
+    """
+    return agent_for(config, name).command(RunContext(Path("WORKTREE"), Path("PROMPT"), Path("STATE"), {})).argv

@@ -7,7 +7,7 @@ A line is the agent's own text, unless it is an AFDATA v1 event:
     progress.tool "read" | "edit" | "write" with .path a file was looked at or changed
     progress.tool, any other name                      another tool
     progress.tool_output                               what a tool printed: never read for sentinels
-    progress.usage                                     tokens_in, tokens_out, cost_usd_micro
+    progress.usage                                     tokens_in, tokens_out, cost_usd_micro: of the whole run so far
     result                                             a good end
     error, by its code                                 a bad end; the codes below also name the cause
 
@@ -24,8 +24,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from afk.agents.jsonline import count
+from afk.domain.usage import Usage
 from afk.errors import ConfigError
-from afk.ports import AgentCommand, AgentEvent, EventKind, RunContext
+from afk.ports import AgentCommand, AgentEvent, AgentProfile, EventKind, RunContext
 from afk.wire.afdata import ProtocolViolation, check_event
 
 if TYPE_CHECKING:
@@ -40,7 +42,7 @@ _CODES = {
     "agent_unauthorized": EventKind.REFUSED,
     "agent_unfit": EventKind.UNFIT,
 }
-_USAGE = ("tokens_in", "tokens_out", "cost_usd_micro")
+_PROFILE = AgentProfile(reads_text=True, tells_end=False, tells_cost=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,10 @@ class CommandAgent:
                 )
         return cls(name, (*settings.argv, *settings.extra_args))
 
+    @property
+    def profile(self) -> AgentProfile:
+        return _PROFILE
+
     def command(self, context: RunContext) -> AgentCommand:
         """The program as configured, with the prompt as its standard input (R28, R31, S13)."""
         return AgentCommand(self.argv, stdin=context.prompt_file)
@@ -71,6 +77,10 @@ class CommandAgent:
             return ()
         event = _afdata(line)
         return (AgentEvent(EventKind.TEXT, line),) if event is None else tuple(_events(event)) or _NOISE
+
+    def complaint(self, line: str) -> Sequence[AgentEvent]:
+        """Nothing: nobody knows which words on standard error are such a program's own."""
+        return ()
 
 
 _NOISE = (AgentEvent(EventKind.NOISE),)
@@ -110,11 +120,11 @@ def _progress(payload: Mapping[str, Any]) -> Iterator[AgentEvent]:
     if isinstance(output := payload.get("tool_output"), str):
         yield AgentEvent(EventKind.TOOL_OUTPUT, output)
     if isinstance(usage := payload.get("usage"), dict):
-        yield AgentEvent(EventKind.USAGE, usage={name: usage[name] for name in _USAGE if _is_count(usage.get(name))})
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+        cost = usage.get("cost_usd_micro")
+        used = Usage(
+            count(usage.get("tokens_in")), count(usage.get("tokens_out")), None if cost is None else count(cost)
+        )
+        yield AgentEvent(EventKind.USAGE, usage=used)
 
 
 def _failure(payload: Mapping[str, Any]) -> AgentEvent:

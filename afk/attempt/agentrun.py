@@ -6,7 +6,7 @@ started is followed from the beginning of its output, whoever started it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,18 +16,20 @@ from afk.adapters.files import write_atomic
 from afk.adapters.process import ExitRecord, Kept, KeptSpec, LineFollower, boot_id
 from afk.agents import agent_for
 from afk.agents.environment import agent_environment
-from afk.attempt.journal import Step
+from afk.agents.reading import Reading
+from afk.attempt.journal import Step, recorded_usage
 from afk.attempt.livepush import LivePush
 from afk.attempt.session import Attempt
 from afk.config import Config
-from afk.domain.outcome import EndedBy, GitFacts, RunEvidence, RunPurpose
-from afk.domain.sentinel import Sentinel, SentinelReader, is_sentinel_line
-from afk.domain.stage import StageMemory, advance
+from afk.domain.outcome import AttemptEnded, EndedBy, GitFacts, Outcome, RunEvidence, RunPurpose
+from afk.domain.stage import Stage
+from afk.domain.usage import Usage, over_budget
 from afk.errors import KeeperFailed
-from afk.ports import Agent, EventKind, RunContext
+from afk.ports import Agent, RunContext
 
-__all__ = ["Run", "agent_seconds", "git_facts", "run_agent"]
+__all__ = ["Run", "agent_seconds", "demand_budget", "git_facts", "run_agent", "usage_of"]
 
+_STATE = "agent"  # in the attempt's directory: where an agent keeps its own files, if it can be told where
 _TICK_S = 0.1
 _READS_PER_TICK = 32  # of 256 kB each
 _CPU_WINDOW_S = 20.0
@@ -58,12 +60,12 @@ def run_agent(attempt: Attempt, run: Run) -> RunEvidence:
     """
     agent = _agent(attempt)
     kept, run_dir = _started(attempt, agent, run)
-    reader = _Reader(attempt, agent, run)
+    reader = _Reader(attempt, agent, run, run_dir)
     with LivePush(attempt) as live:
-        record = _Watch(attempt, kept, LineFollower(run_dir / "out"), reader, live, run.k).to_the_end()
+        record = _Watch(attempt, kept, reader, live, run.k, usage_of(attempt)).to_the_end()
         live.sync()
     return replace(
-        reader.evidence,
+        reader.reading.evidence,
         exit_code=record.exit_code,
         signal=record.signal,
         lost=record.lost,
@@ -101,14 +103,15 @@ def _started(attempt: Attempt, agent: Agent, run: Run) -> tuple[Kept, Path]:
 
 
 def _spec(attempt: Attempt, agent: Agent, prompt_file: Path, env: Mapping[str, str]) -> KeptSpec:
-    config = attempt.project.config
-    command = agent.command(RunContext(attempt.worktree, prompt_file, attempt.id.worker))
+    config, environ = attempt.project.config, attempt.project.environ
+    command = agent.command(RunContext(attempt.worktree, prompt_file, attempt.directory / _STATE, environ))
+    _make_links(command.links)
     limit_s = config.bounds.wall_clock_s
     return KeptSpec(
         argv=command.argv,
         cwd=attempt.worktree,
         env=agent_environment(
-            attempt.project.environ,
+            environ,
             attempt.worktree,
             allow=[*config.agent.env_allow, *command.env_names],
             extra={**_identity(attempt), **_confinement(attempt), **command.env, **env},
@@ -118,6 +121,14 @@ def _spec(attempt: Attempt, agent: Agent, prompt_file: Path, env: Mapping[str, s
         wall_clock_s=None if limit_s is None else max(1.0, limit_s - agent_seconds(attempt)) + config.agent.grace_s,
         kill_s=config.agent.kill_s,
     )
+
+
+def _make_links(links: Sequence[tuple[Path, Path]]) -> None:
+    """What is there already stays: a second run of the attempt finds what the first one had."""
+    for place, target in links:
+        if target.exists() and not place.is_symlink() and not place.exists():
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.symlink_to(target.resolve())
 
 
 def _confinement(attempt: Attempt) -> dict[str, str]:
@@ -137,6 +148,19 @@ def _identity(attempt: Attempt) -> dict[str, str]:
     }
 
 
+def usage_of(attempt: Attempt) -> Usage:
+    """What the agent's finished runs of this attempt used together, as far as they told."""
+    return recorded_usage(attempt.journal) or Usage()
+
+
+def demand_budget(attempt: Attempt) -> None:
+    """Raises: AttemptEnded where earlier runs have spent what the attempt may cost: no further one is started."""
+    bounds = attempt.project.config.bounds
+    spent = over_budget(usage_of(attempt), tokens=bounds.tokens, cost_usd=bounds.cost_usd)
+    if spent is not None:
+        raise AttemptEnded(Outcome.BLOCKED, f"budget spent: {spent}", label="blocked:budget")
+
+
 def agent_seconds(attempt: Attempt) -> float:
     """How long the agent's finished runs of this attempt took together."""
     steps = attempt.journal.steps
@@ -144,32 +168,57 @@ def agent_seconds(attempt: Attempt) -> float:
 
 
 class _Reader:
-    """The stream so far: evidence, stage and last line, from complete lines only."""
+    """Follows the two files of one run, from complete lines only, and tells at once what can be seen from outside."""
 
-    def __init__(self, attempt: Attempt, agent: Agent, run: Run) -> None:
-        self.evidence = RunEvidence(purpose=run.purpose, program=agent.name)
-        self.unknown = 0
-        self._attempt = attempt
-        self._agent = agent
-        self._sentinel = SentinelReader(run.prompt)
-        self._stage = StageMemory(reads_text=attempt.journal.fact("runner_kind") == "command")
+    def __init__(self, attempt: Attempt, agent: Agent, run: Run, run_dir: Path) -> None:
+        clock = attempt.project.clock
+        self.reading = Reading(agent, now=clock.now, prompt=run.prompt, purpose=run.purpose)
+        self._progress = attempt.progress
+        self._out, self._err = LineFollower(run_dir / "out"), LineFollower(run_dir / "err")
+        self._told: tuple[Stage | None, str, str] = (None, "", "")
 
-    def feed(self, line: str) -> None:
-        for event in self._agent.read(line):
-            self.unknown += event.kind is EventKind.NOISE
-            self.evidence = self.evidence.seeing(event.kind, event.text, event.resets_at)
-            before = self._stage.stage
-            self._stage = advance(self._stage, event.kind, event.text)
-            if self._stage.stage is not None and self._stage.stage != before:
-                self._attempt.progress.stage(self._stage.stage)
-            if event.kind is EventKind.TEXT:
-                self.evidence = self.evidence.hearing(self._hear(event.text))
-                self._attempt.progress.last_line(event.text)
+    def read(self) -> bool:
+        """Whether anything was written since, an unended line included. Bounded, so that a flood stops no clock."""
+        before = self._bytes_read
+        for _ in range(_READS_PER_TICK):
+            # Errors first: what an agent does afterwards shows that it got over them.
+            for line in self._err.read():
+                self.reading.err(line.text)
+            for line in self._out.read():
+                self.reading.out(line.text)
+                self._tell()
+            if not self._out.has_more and not self._err.has_more:
+                break
+        return self._bytes_read != before
 
-    def _hear(self, text: str) -> Sentinel | None:
-        """The sentinel that this text says, also one that repeats an earlier one: it shows that the agent went on."""
-        before, after = self._sentinel.sentinel, self._sentinel.feed(text)
-        return after if after != before or any(map(is_sentinel_line, text.split("\n"))) else None
+    def finish(self) -> None:
+        """Nobody writes any more: whatever is left, and what nobody understood (R38)."""
+        for line in self._err.finish():
+            self.reading.err(line.text)
+        for line in self._out.finish():
+            self.reading.out(line.text)
+            self._tell()
+        self.reading.finish()
+        self._tell()
+        if self.reading.unknown:
+            self._progress.log("agent.unread", f"{self.reading.unknown} lines of its stream were not understood")
+
+    @property
+    def _bytes_read(self) -> int:
+        return self._out.bytes_read + self._err.bytes_read
+
+    def _tell(self) -> None:
+        reading = self.reading
+        now = (reading.stage, reading.last_line, reading.session)
+        if now == self._told:
+            return
+        (stage, line, session), self._told = self._told, now
+        if reading.session != session:
+            self._progress.log("agent.session", reading.session)
+        if reading.stage is not None and reading.stage != stage:
+            self._progress.stage(reading.stage)
+        if reading.last_line != line:
+            self._progress.last_line(reading.last_line)
 
 
 @dataclass
@@ -216,10 +265,10 @@ class _Watch:
 
     attempt: Attempt
     kept: Kept
-    follower: LineFollower
     reader: _Reader
     live: LivePush
     k: int
+    before: Usage  # what the attempt's earlier runs used
 
     def to_the_end(self) -> ExitRecord:
         clock, started = self.attempt.project.clock, self.attempt.journal.get(Step.RUN_STARTED, self.k)
@@ -228,28 +277,17 @@ class _Watch:
         clocks = _Clocks(self.attempt.project.config, began_s, agent_seconds(self.attempt), heard_s=now)
         while (record := self.kept.wait(_TICK_S)) is None:
             now = clock.monotonic_s()
-            if self._read():
+            if self.reader.read():
                 clocks.heard_s = now
-            if self.reader.evidence.sentinel is not None and clocks.sentinel_s is None:
+            if self.reader.reading.has_sentinel and clocks.sentinel_s is None:
                 clocks.sentinel_s = now
             if why := self._reason_to_end(clocks, now):
                 record = self._end(*why)
                 break
             self._flag_silence(clocks, now)
             self.attempt.progress.catch_up()
-        for line in self.follower.finish():
-            self.reader.feed(line.text)
+        self.reader.finish()
         return record
-
-    def _read(self) -> bool:
-        """Whether anything was written since, an unended line included. Bounded, so that a flood stops no clock."""
-        before = self.follower.bytes_read
-        for _ in range(_READS_PER_TICK):
-            for line in self.follower.read():
-                self.reader.feed(line.text)
-            if not self.follower.has_more:
-                break
-        return self.follower.bytes_read != before
 
     def _end(self, ended_by: EndedBy, detail: str) -> ExitRecord:
         """What is committed is pushed first: a ceiling is policy, no reason to lose anything (L20)."""
@@ -267,11 +305,20 @@ class _Watch:
             return EndedBy.STOP, "stopped by the operator; the work is kept"
         if clocks.said_enough(now):
             return EndedBy.GRACE, ""
+        if spent := self._spent():
+            return EndedBy.BUDGET, spent
         if over := clocks.over(now):
             return EndedBy.WALL_CLOCK, over
         if hung := clocks.hung(now, self.kept):
             return EndedBy.SILENCE, hung
         return None
+
+    def _spent(self) -> str | None:
+        """The budget that is used up, in words; after the agent's last word there is nothing left to save."""
+        told, bounds = self.reader.reading.meter.total, self.attempt.project.config.bounds
+        if told is None or self.reader.reading.has_sentinel:
+            return None
+        return over_budget(self.before + told, tokens=bounds.tokens, cost_usd=bounds.cost_usd)
 
     def _flag_silence(self, clocks: _Clocks, now: float) -> None:
         limit = self.attempt.project.config.bounds.silence_flag_s

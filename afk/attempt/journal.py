@@ -16,10 +16,11 @@ from typing import Any
 
 from afk.adapters.files import write_atomic
 from afk.domain.attempt import AttemptId
+from afk.domain.usage import Usage, total_usage
 from afk.errors import JournalBroken, JournalTooNew
 from afk.ports import Clock
 
-__all__ = ["JOURNAL", "Journal", "Seam", "Step", "no_seam"]
+__all__ = ["JOURNAL", "Journal", "Seam", "Step", "no_seam", "recorded_usage"]
 
 JOURNAL = "attempt.json"
 VERSION = 1
@@ -181,6 +182,13 @@ class Journal:
         text = json.dumps(document, ensure_ascii=True, indent=1)
         write_atomic(self.directory / JOURNAL, text + "\n", durable=durable)
         self._document, self._synced = document, durable
+
+
+def recorded_usage(journal: Journal) -> Usage | None:
+    """What all ended runs of the attempt's agent used together; None where none of them told."""
+    runs = range(1, journal.count(Step.RUN_ENDED) + 1)
+    told = [journal.get(Step.RUN_ENDED, k)["evidence"].get("usage") for k in runs]
+    return total_usage(map(Usage.from_dict, filter(None, told))) if any(told) else None
 
 
 def _key(step: Step, k: int | None) -> str:

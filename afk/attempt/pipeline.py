@@ -277,6 +277,8 @@ def _run(attempt: Attempt, k: int, purpose: RunPurpose, paths: Sequence[str] = (
     """Run number k of the agent with the hooks around it; one that the journal has ended is only read back."""
     journal = attempt.journal
     if not journal.has(Step.RUN_ENDED, k):
+        if not journal.has(Step.RUN_STARTED, k):
+            agentrun.demand_budget(attempt)
         env = _before_run(attempt, k)
         try:
             prompt = briefing.prompt(attempt, purpose, paths)

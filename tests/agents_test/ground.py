@@ -7,15 +7,15 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from afk.agents.command import CommandAgent
 from afk.agents.environment import agent_environment
 from afk.agents.prompt import PromptContext, work_prompt
+from afk.agents.reading import Reading
 from afk.domain.outcome import GitFacts, RunEvidence
-from afk.domain.sentinel import SentinelReader
-from afk.domain.stage import Stage, StageMemory, advance
-from afk.ports import AgentEvent, EventKind
+from afk.domain.stage import Stage
 
 PROGRAMS = Path(__file__).parent.parent / "agents"
 HANDOFF = "# Issue #7 — greet\n\n<issue-body>\n{body}\n</issue-body>\n\n<agent-notes>\n_Notes._\n</agent-notes>\n"
@@ -95,26 +95,21 @@ class Ran:
     @property
     def evidence(self) -> RunEvidence:
         ends = {"signal": -self.exit_code} if self.exit_code < 0 else {"exit_code": self.exit_code}
-        evidence, sentinel = RunEvidence(**ends), SentinelReader()
-        for event in self._events():
-            evidence = evidence.seeing(event.kind, event.text, event.resets_at)
-            if event.kind is EventKind.TEXT:
-                evidence = evidence.hearing(sentinel.feed(event.text))
-        return evidence
+        return replace(self._read()[0].evidence, **ends)
 
     @property
     def stages(self) -> list[Stage]:
         """Each stage once, in the order in which it was reached."""
-        memory, reached = StageMemory(reads_text=True), []
-        for event in self._events():
-            memory = advance(memory, event.kind, event.text)
-            if memory.stage is not None and memory.stage not in reached:
-                reached.append(memory.stage)
-        return reached
+        return self._read()[1]
 
-    def _events(self) -> list[AgentEvent]:
-        agent = CommandAgent("test", ("test",))
-        return [event for line in self.out.split("\n") for event in agent.read(line)]
+    def _read(self) -> tuple[Reading, list[Stage]]:
+        reading, reached = Reading(CommandAgent("test", ("test",)), now=lambda: datetime.now(UTC)), []
+        for line in self.out.split("\n"):
+            reading.out(line)
+            if reading.stage is not None and reading.stage not in reached:
+                reached.append(reading.stage)
+        reading.finish()
+        return reading, reached
 
 
 def make_ground(root: Path) -> Ground:

@@ -13,7 +13,7 @@ from typing import Any
 from afk.adapters import git
 from afk.adapters.process import Identity, is_alive
 from afk.attempt.briefing import Told, read_thread
-from afk.attempt.journal import JOURNAL, Journal, Step
+from afk.attempt.journal import JOURNAL, Journal, Step, recorded_usage
 from afk.attempt.progress import STATE_FILE
 from afk.attempt.session import Project
 from afk.domain.attempt import AttemptId, branch_name
@@ -204,13 +204,19 @@ def attempt_show(context: CommandContext, arguments: Arguments) -> Result:
             "validation": _validation(directory),
             "hooks": _hooks(journal),
             "envelope": _envelope(project, attempt, journal, told),
-            "usage": None,  # programs of kind `command` do not tell
+            "usage": _usage(journal),
         }
     )
 
 
 def _is_of(told: Told, attempt: AttemptId) -> bool:
     return (told.envelope.worker, told.envelope.attempt) == (attempt.worker, attempt.n)
+
+
+def _usage(journal: Journal | None) -> dict[str, int | None] | None:
+    """Of the agent's ended runs; None where none of them told."""
+    used = recorded_usage(journal) if journal else None
+    return used.to_dict() if used else None
 
 
 def _stages(journal: Journal | None) -> list[dict[str, object]]:
