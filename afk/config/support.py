@@ -30,12 +30,9 @@ _MISSING: Final = (
     _Missing("afk.landing.batch", lambda c: c.landing.batch > 1, "landing several branches at once", "use 1"),
     _Missing("afk.fallback_runner", lambda c: c.fallback_runner is not None, "a fallback runner", "use `null`"),
     _Missing("afk.alternate", lambda c: bool(c.alternate), "runners that take turns", "use `[]`"),
-    _Missing("afk.bounds.tokens", lambda c: c.bounds.tokens is not None, "a budget of tokens", "use `unlimited`"),
-    _Missing("afk.bounds.cost_usd", lambda c: c.bounds.cost_usd is not None, "a budget of cost", "use `unlimited`"),
     _Missing("afk.bounds.peak_rss_mb", lambda c: c.bounds.peak_rss_mb is not None, "a memory limit", "use `unlimited`"),
     _Missing("afk.bounds.run_cost_usd", lambda c: c.bounds.run_cost_usd is not None, "a run budget", "use `unlimited`"),
 )
-_MISSING_KINDS: Final = ("claude", "codex", "opencode", "gemini")
 
 
 def unsupported(config: Config, places: Places = _NO_PLACES) -> list[Problem]:
@@ -44,9 +41,6 @@ def unsupported(config: Config, places: Places = _NO_PLACES) -> list[Problem]:
     `places` (from `load`) gives the file and line; without it a problem has the key alone.
     """
     found = [(row.key, row.what, row.instead) for row in _MISSING if row.wanted(config)]
-    kind = config.runner_config(config.runner).kind
-    if kind in _MISSING_KINDS:
-        found.append(("afk.runner", f"the runner kind `{kind}`", "use a runner of kind `command`"))
     return [_problem(key, what, instead, places) for key, what, instead in found]
 
 

@@ -137,4 +137,5 @@ def unfit(project: Project, options: Options) -> list[DoctorCheck]:
     """The checks of `afk doctor` with which a run would not begin; it changes nothing."""
     from afk.supervisor.ground import ground_checks
 
-    return [check for check in ground_checks(project, base=options.base) if check.status in ("fail", "error")]
+    checks = ground_checks(project, base=options.base, runner=options.runner)
+    return [check for check in checks if check.status in ("fail", "error")]

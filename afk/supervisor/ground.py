@@ -21,9 +21,10 @@ from pathlib import Path
 
 from afk.adapters import git, lfs, submodules
 from afk.adapters.gitrun import run_remote
+from afk.agents import agent_argv, agent_for
 from afk.attempt.session import Project
 from afk.domain.issue import Issue
-from afk.errors import AfkError, GitError
+from afk.errors import AfkError, ConfigError, GitError
 
 __all__ = [
     "CHECKS",
@@ -102,9 +103,16 @@ def skipped(summary: str) -> Finding:
 class Ground:
     """What several checks look at; each is asked for once, and its failure is kept for the others."""
 
-    def __init__(self, project: Project, base: str | None = None) -> None:
+    def __init__(self, project: Project, base: str | None = None, runner: str | None = None) -> None:
         self.project = project
         self._base = base
+        self._runner = runner
+
+    @property
+    def runners(self) -> dict[str, str]:
+        """The runners that may be started, by what names each."""
+        flag = {"afk.runner": self._runner} if self._runner else {}
+        return self.project.config.runners() | flag
 
     @property
     def root(self) -> Path:
@@ -343,15 +351,19 @@ def check_issues_ignored(ground: Ground) -> Finding:
 
 def check_agent(ground: Ground) -> Finding:
     """Whether each configured program is there. It is not started: what it costs is known to its owner alone."""
-    found: list[str] = []
-    for key, name in ground.project.config.runners().items():
-        argv = ground.project.config.runner_config(name).argv
-        if not argv:
-            return fail(f"{key} is {name}, which names no program", f"set afk.agents.{name}.argv in .red/config.yaml")
-        if not _is_program(argv[0], ground):
+    config, found = ground.project.config, list[str]()
+    for key, name in ground.runners.items():
+        try:
+            agent, program = agent_for(config, name), agent_argv(config, name)[0]
+        except ConfigError as error:
+            return fail(f"{key} is {name}: {error.message}", error.hint or "afk config show")
+        if not _is_program(program, ground):
             fix = f"install it, or name another program in afk.agents.{name}.argv"
-            return fail(f"the agent's program {argv[0]} was not found", fix)
-        found.append(argv[0])
+            return fail(f"the agent's program {program} was not found", fix)
+        if config.bounds.cost_usd is not None and agent.profile.tells_cost is False:
+            told = f"afk.bounds.cost_usd cannot be kept: the runner {name} does not tell what it costs"
+            return fail(told, "set afk.bounds.tokens in its place")
+        found.append(program)
     return passed(f"found {', '.join(dict.fromkeys(found))}")
 
 
@@ -430,9 +442,9 @@ CHECKS: tuple[tuple[str, Category, Check], ...] = (
 )
 
 
-def ground_checks(project: Project, *, base: str | None = None) -> list[DoctorCheck]:
-    """Every check once, causes before their effects; `base` stands in for the configured one."""
-    ground = Ground(project, base)
+def ground_checks(project: Project, *, base: str | None = None, runner: str | None = None) -> list[DoctorCheck]:
+    """Every check once, causes before their effects; `base` and `runner` stand in for the configured ones."""
+    ground = Ground(project, base, runner)
     return [_carry_out(id, category, check, ground) for id, category, check in CHECKS]
 
 

@@ -302,12 +302,11 @@ def test_no_other_key_is_expanded(tmp_path: Path) -> None:
 
 def test_what_is_not_there_yet_is_refused_at_its_line(tmp_path: Path) -> None:
     """S9."""
-    path = write(tmp_path, "afk:\n  landing:\n    mode: pr\n  runner: codex\n")
+    path = write(tmp_path, "afk:\n  landing:\n    mode: pr\n")
 
     loaded: Loaded = load(tmp_path, env={"AFK_LANDING_BATCH": "2"})
 
     assert [(each.path, each.key, each.line) for each in loaded.unsupported()] == [
         (str(path), "afk.landing.mode", 3),
         ("AFK_LANDING_BATCH", "afk.landing.batch", None),
-        (str(path), "afk.runner", 4),
     ]

@@ -13,7 +13,8 @@ import yaml
 from drainkit import Place, ended
 
 from afk import config
-from afk.surfaces.commands.detect import AGENTS, FoundCheck, found_agents, look_at
+from afk.agents import agent_for
+from afk.surfaces.commands.detect import FoundCheck, found_agents, look_at
 from afk.surfaces.commands.template import Choices, config_text
 
 
@@ -46,9 +47,10 @@ def test_what_is_found_becomes_a_valid_configuration(fresh: Place) -> None:
     assert ran.payload["schema"] == "afk.init.v1"
     assert ran.payload["base_branch"] == "main"
     assert ran.payload["agent"] == "codex"
-    assert ran.payload["argv"] == list(AGENTS["codex"])
+    assert ran.payload["argv"][:2] == ["codex", "exec"]
     made = written(fresh)
-    assert made.agents["command"].argv == AGENTS["codex"]
+    assert made.runner == "codex"
+    assert agent_for(made, made.runner).name == "codex"
     assert [(check.name, check.run) for check in made.validation.checks] == [("test", "python -m pytest -q")]
     assert config.unsupported(made) == []
 
@@ -212,4 +214,5 @@ def test_whatever_was_found_the_file_reads_back_as_it_was_meant(agents: list[str
     assert made.label == "off"
     assert made.setup == (odd,)
     assert [check.run for check in made.validation.checks] == ([odd] if sure else [])
-    assert yaml.safe_load(config_text(choices))["afk"]["runner"] == "command"
+    assert yaml.safe_load(config_text(choices))["afk"]["runner"] == (agents[0] if agents else "command")
+    assert config.unsupported(made) == []

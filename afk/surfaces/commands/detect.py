@@ -16,13 +16,7 @@ from typing import Any
 
 __all__ = ["AGENTS", "Found", "FoundCheck", "found_agents", "look_at"]
 
-# How each is started to work without asking anybody, with its task on standard input.
-AGENTS: Mapping[str, tuple[str, ...]] = {
-    "claude": ("claude", "-p", "--dangerously-skip-permissions"),
-    "codex": ("codex", "exec", "--dangerously-bypass-approvals-and-sandbox", "-"),
-    "gemini": ("gemini", "--yolo"),
-    "opencode": ("opencode", "run"),
-}
+AGENTS = ("claude", "codex", "gemini", "opencode")  # the one that is preferred first
 
 _NODE_SCRIPTS = ("test", "typecheck", "lint", "build")
 _NODE_PLACEHOLDER = "no test specified"  # what `npm init` writes in place of a test

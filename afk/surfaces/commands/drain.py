@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from afk.agents import agent_argv
 from afk.attempt.session import Project
 from afk.domain.issue import Filter, FilterKind
 from afk.domain.queue import QueueItem, QueueState, base_directive, require_selection
@@ -116,7 +117,7 @@ def _plan(context: CommandContext, project: Project, options: Options) -> Result
     runner = options.runner or project.config.runner
     payload: dict[str, object] = {
         "runner": runner,
-        "argv": list(project.config.runner_config(runner).argv),
+        "argv": _argv(project, runner),
         "landing_mode": project.config.landing.mode,
         "setup": list(project.config.setup),
         "checks": [check.name for check in project.config.validation.checks],
@@ -129,6 +130,14 @@ def _plan(context: CommandContext, project: Project, options: Options) -> Result
         "problems": [*(check.summary for check in refused), *project.tracker.problems()],
     }
     return Result(payload, schema=PLAN_SCHEMA, text=_plan_text(payload, refuses=bool(refused)))
+
+
+def _argv(project: Project, runner: str) -> list[str]:
+    """Empty where the runner cannot be started; why is among the problems."""
+    try:
+        return list(agent_argv(project.config, runner))
+    except ConfigError:
+        return []
 
 
 def _planned(project: Project, item: QueueItem, options: Options) -> dict[str, object]:

@@ -10,10 +10,12 @@ from afk.adapters import git
 from afk.adapters.files import disk_errors, write_atomic
 from afk.adapters.github import GithubTracker
 from afk.adapters.localtracker import init_folder
+from afk.agents import agent_argv
 from afk.attempt.session import Project
+from afk.config import Config
 from afk.errors import AfkError, DestinationExists, RemoteMissing
 from afk.supervisor.boot import ignore_issues
-from afk.surfaces.commands.detect import AGENTS, Found, found_agents, look_at
+from afk.surfaces.commands.detect import Found, found_agents, look_at
 from afk.surfaces.commands.template import Choices, config_text
 from afk.surfaces.context import Arguments, CommandContext, Result
 
@@ -86,6 +88,11 @@ class _Outcome:
     def agent(self) -> str | None:
         return self.choices.agents[0] if self.choices.agents else None
 
+    @property
+    def argv(self) -> list[str]:
+        """How the agent will be started; empty for none."""
+        return list(agent_argv(Config(), self.agent)) if self.agent else []
+
     def payload(self, notes: Sequence[_Note]) -> dict[str, object]:
         return {
             "root_path": str(self.root),
@@ -96,7 +103,7 @@ class _Outcome:
             "remote": self.choices.remote,
             "base_branch": self.lands_on,
             "agent": self.agent,
-            "argv": list(AGENTS[self.agent]) if self.agent else [],
+            "argv": self.argv,
             "checks": [{"name": each.name, "run": each.run, "active": each.sure} for each in self.found.checks],
             "setup": list(self.found.setup),
             "created_paths": [str(path) for path in self.made],
@@ -172,7 +179,7 @@ def _text(outcome: _Outcome, notes: Sequence[_Note]) -> str:
         written.append(f"made labels on GitHub: {', '.join(outcome.labels)}")
     checks = ", ".join(f"{check.name} ({check.run})" for check in outcome.found.checks if check.sure) or "none"
     chosen = [
-        f"agent:   {' '.join(AGENTS[outcome.agent]) if outcome.agent else 'none'}",
+        f"agent:   {' '.join(outcome.argv) or 'none'}",
         f"checks:  {checks}",
         f"lands on {outcome.lands_on or 'the default branch'} of {outcome.choices.remote}",
     ]

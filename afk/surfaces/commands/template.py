@@ -36,8 +36,8 @@ def config_text(choices: Choices) -> str:
         label=_yaml(choices.label),
         remote=_yaml(choices.remote),
         base=_base_line(choices),
-        argv_comment=_argv_comment(choices.agents),
-        argv=_flow(AGENTS[choices.agents[0]] if choices.agents else [PLACEHOLDER]),
+        runner=choices.agents[0] if choices.agents else "command",
+        agents=_agents(choices.agents),
         setup=_setup(choices.setup),
         checks=_checks(choices.checks),
     )
@@ -64,11 +64,9 @@ afk:
 
   # The agent gets its task on standard input, works in a worktree of its own and asks nobody for permission:
   # it can do on this machine whatever you can.
-  runner: command
+  runner: {runner}
   agents:
-    command:
-{argv_comment}
-      argv: {argv}
+{agents}
   bounds:
     wall_clock_s: 2700    # an agent that runs longer is stopped; its commits are kept
 
@@ -97,12 +95,17 @@ def _base_line(choices: Choices) -> str:
     return f"base: null    # null: the remote's default branch{now}"
 
 
-def _argv_comment(agents: Sequence[str]) -> str:
+def _agents(agents: Sequence[str]) -> str:
+    """The entry of the chosen one, the others as comments."""
     if not agents:  # a name that is surely not there: everything but a run works with it, and `doctor` points at it
-        examples = "\n".join(f"      #   argv: {_flow(argv)}" for argv in AGENTS.values())
-        return f"      # No coding agent was found. Name the program and its arguments, for example\n{examples}"
-    others = "\n".join(f"      # Also installed: argv: {_flow(AGENTS[name])}" for name in agents[1:])
-    return "\n".join(filter(None, ["      # The program and its arguments; no shell is in between.", others]))
+        return f"""\
+    # No coding agent was found. Install one of {", ".join(AGENTS)} and name it as `runner`,
+    # or name any program that reads its task from standard input, with its arguments:
+    command:
+      argv: [{PLACEHOLDER}]"""
+    others = "\n".join(f"    # Also installed: {name}" for name in agents[1:])
+    entry = f"    {agents[0]}: {{model: null, extra_args: []}}    # model null: the one that it is set to"
+    return "\n".join(filter(None, [entry, others]))
 
 
 def _setup(commands: Sequence[str]) -> str:
@@ -122,10 +125,6 @@ def _checks(checks: Sequence[FoundCheck]) -> str:
 
 def _check(check: FoundCheck) -> str:
     return f"{{name: {_yaml(check.name)}, run: {_yaml(check.run)}}}"
-
-
-def _flow(words: Sequence[str]) -> str:
-    return f"[{', '.join(_yaml(word) for word in words)}]"
 
 
 def _yaml(text: str) -> str:
