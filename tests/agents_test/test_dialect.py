@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from captures import DIALECTS
 
-from afk.agents import agent_for
+from afk.agents import KINDS, agent_for
 from afk.agents.environment import agent_environment
-from afk.config import AgentConfig, Config
+from afk.config import RUNNER_KINDS, AgentConfig, Config
 from afk.errors import ConfigError
 from afk.ports import AgentCommand, RunContext
 
@@ -75,6 +75,11 @@ def test_it_gets_its_own_key_and_nobody_elses(kind: str) -> None:
     made = command(kind)
     environ = agent_environment(dict.fromkeys(secrets, "x") | {"PATH": "/bin"}, allow=made.env_names, extra=made.env)
     assert secrets & set(environ) == KEYS[kind]
+
+
+def test_every_kind_that_the_configuration_knows_can_be_run() -> None:
+    """S9"""
+    assert sorted(KINDS) == sorted(RUNNER_KINDS)
 
 
 def test_nothing_updates_itself_or_asks_under_a_run() -> None:
