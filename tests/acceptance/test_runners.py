@@ -86,10 +86,10 @@ def test_each_end_of_a_known_agent_becomes_its_outcome(place: Place, tmp_path: P
 
 
 def test_a_prompt_of_a_megabyte_that_begins_like_an_option_arrives_whole(place: Place, tmp_path: Path) -> None:
-    """R31: it is standard input for every kind, so that no limit and no parser is in between."""
+    """R31: it is standard input (for every kind: test_dialect), so that no limit and no parser is in between."""
     text = "--version\n" + "All of this is one task. \n" * 40_000
     gitkit.write(place.clone, {".red/prompt.md": text})
-    agents = {kind: stand_in(place, tmp_path / "bin", kind) for kind in KINDS}
+    agents = {kind: stand_in(place, tmp_path / "bin", kind) for kind in ("codex", "gemini")}
     place.file(1)
     for kind, agent in agents.items():
         place.edit(1, labels=["ready-for-agent"], state="open")

@@ -73,7 +73,8 @@ def test_it_gets_its_own_key_and_nobody_elses(kind: str) -> None:
     others = {name for keys in KEYS.values() for name in keys}
     secrets = {*others, "GH_TOKEN", "GITHUB_TOKEN", "AWS_SECRET_ACCESS_KEY", "CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT"}
     made = command(kind)
-    environ = agent_environment(dict.fromkeys(secrets, "x") | {"PATH": "/bin"}, allow=made.env_names, extra=made.env)
+    person = dict.fromkeys(secrets, "x") | {"PATH": "/bin"}
+    environ = agent_environment(person, Path("/w"), allow=made.env_names, extra=made.env)
     assert secrets & set(environ) == KEYS[kind]
 
 
