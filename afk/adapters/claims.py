@@ -22,7 +22,17 @@ from afk.errors import GitError, RemoteUnreachable
 from afk.ports import Clock
 from afk.wire.claim import ClaimRecord
 
-__all__ = ["CLAIMS", "Claim", "ClaimLost", "Pushed", "PushedStatus", "claim_ref", "held_claims", "read_claim"]
+__all__ = [
+    "CLAIMS",
+    "Claim",
+    "ClaimLost",
+    "Pushed",
+    "PushedStatus",
+    "claim_ref",
+    "claims_among",
+    "held_claims",
+    "read_claim",
+]
 
 CLAIMS = "refs/afk/claims/"
 _ROUNDS = 5  # another seq of our own nonce is taken over and tried again; more than a few times means a bug or a fight
@@ -61,8 +71,12 @@ def claim_ref(issue: int) -> str:
 
 def held_claims(repo: Path, url: str) -> dict[int, str]:
     """Issue number to claim sha, for every claim on the remote; one `ls-remote`."""
-    refs = git.ls_remote(repo, url, f"{CLAIMS}*")
-    numbers = ((ref.removeprefix(CLAIMS), sha) for ref, sha in refs.items())
+    return claims_among(git.ls_remote(repo, url, f"{CLAIMS}*"))
+
+
+def claims_among(refs: Mapping[str, str]) -> dict[int, str]:
+    """The same, out of a listing of the remote that has other refs too."""
+    numbers = ((ref.removeprefix(CLAIMS), sha) for ref, sha in refs.items() if ref.startswith(CLAIMS))
     return {int(number): sha for number, sha in numbers if number.isdigit()}
 
 

@@ -85,6 +85,7 @@ __all__ = [
     "is_ancestor",
     "is_shallow",
     "local_exclude",
+    "local_refs",
     "ls_remote",
     "merge_base",
     "merge_into_worktree",
@@ -364,6 +365,13 @@ def update_ref(repo: Path, ref: str, new: str | None, old: str | None) -> bool:
     if rev_parse(repo, ref) == old:
         raise failure(repo, args, result)
     return False
+
+
+def local_refs(repo: Path, *prefixes: str, containing: str | None = None) -> dict[str, str]:
+    """Full ref name to sha below the given prefixes; with `containing`, only refs that hold that commit."""
+    options = ["--format=%(objectname) %(refname)"] + ([f"--contains={containing}"] if containing else [])
+    lines = run(repo, "for-each-ref", *options, "--", *prefixes).stdout.splitlines()
+    return {ref: sha for sha, _, ref in (line.partition(" ") for line in lines)}
 
 
 def create_branch(repo: Path, name: str, sha: str) -> bool:

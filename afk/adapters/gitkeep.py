@@ -86,13 +86,15 @@ def _head_or_nothing(worktree: Path) -> str:
     return head or run(worktree, "hash-object", "-t", "tree", "--stdin").stdout.strip()
 
 
-def bundle(repo: Path, path: Path, base: str, tip: str) -> None:
+def bundle(repo: Path, path: Path, base: str | None, tip: str) -> None:
     """Write the commits of `tip` that `base` lacks to a file that `git fetch FILE` reads where `base` is present.
 
-    `tip` is a full ref, which keeps its name inside, or a sha. Raises `GitError` when there is no such commit.
+    `tip` is a full ref, which keeps its name inside, or a sha; `base` None writes its whole history. Raises `GitError`
+    when there is no such commit.
     """
+    lacking = () if base is None else (f"^{base}",)
     with _as_ref(repo, tip) as ref:
-        run(repo, "bundle", "create", "--quiet", str(path.absolute()), ref, f"^{base}", timeout_s=300)
+        run(repo, "bundle", "create", "--quiet", str(path.absolute()), ref, *lacking, timeout_s=300)
 
 
 @contextmanager

@@ -41,6 +41,7 @@ __all__ = [
     "identity_of",
     "is_alive",
     "tail_lines",
+    "working_directories",
 ]
 
 START_S = 30.0  # a keeper takes 40 ms; more than this is a machine that cannot run anything
@@ -103,6 +104,23 @@ def _boot_time_by_psutil() -> str:
 def is_alive(identity: Identity) -> bool:
     """Whether this very process still runs: same pid, start time and boot, and no zombie."""
     return identity_of(identity.pid) == identity
+
+
+def working_directories() -> dict[int, Path]:
+    """Where each process works, by pid, as far as we may look; a directory that is gone keeps its name."""
+    if not Path("/proc/self/cwd").exists():
+        return _working_directories_by_psutil()
+    found: dict[int, Path] = {}
+    for pid in keeper.pids():
+        with suppress(OSError):  # ended while we look, or somebody else's
+            found[pid] = Path(f"/proc/{pid}/cwd").readlink()
+    return found
+
+
+def _working_directories_by_psutil() -> dict[int, Path]:
+    import psutil
+
+    return {each.pid: Path(each.info["cwd"]) for each in psutil.process_iter(["cwd"]) if each.info["cwd"]}
 
 
 # --- Kept processes ------------------------------------------------------------------------------------------------

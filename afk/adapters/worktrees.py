@@ -26,7 +26,7 @@ from afk.adapters.gitrun import HALF_MADE
 from afk.adapters.process import Identity, identity_of, is_alive
 from afk.errors import AfkError, GitError
 
-__all__ = ["Removal", "WorktreeOwner", "add", "remove", "take_over"]
+__all__ = ["Removal", "WorktreeOwner", "add", "delete_tree", "remove", "take_over"]
 
 _ADD_S = 900.0  # a large tree on a slow disk; the measured cost is 1.2 s for 50,000 files
 
@@ -273,11 +273,12 @@ def _beside(path: Path, word: str) -> Path:
 
 def _sweep(path: Path) -> str:
     """Delete what `remove` renamed, now or before a crash; a reason when something resists."""
-    reasons = [reason for gone in path.parent.glob(f"{path.name}.gone-*") if (reason := _delete(gone))]
+    reasons = [reason for gone in path.parent.glob(f"{path.name}.gone-*") if (reason := delete_tree(gone))]
     return "; ".join(reasons)
 
 
-def _delete(directory: Path) -> str:
+def delete_tree(directory: Path) -> str:
+    """Delete a directory of ours, folders without write permission included; what resisted, or ""."""
     try:
         shutil.rmtree(directory)
     except PermissionError:

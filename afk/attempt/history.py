@@ -11,12 +11,13 @@ from afk.adapters.files import append_line
 from afk.adapters.process import tail_lines
 from afk.attempt.journal import Step
 from afk.attempt.session import Attempt
+from afk.domain.attempt import AttemptId
 from afk.domain.outcome import OUTCOMES, Outcome
 from afk.wire import toonl
 
-__all__ = ["losses", "recent", "record"]
+__all__ = ["FIELDS", "branches", "losses", "recent", "record"]
 
-_FIELDS = [
+FIELDS = [
     "at",
     "issue",
     "attempt",
@@ -41,7 +42,7 @@ def record(attempt: Attempt, outcome: Outcome) -> None:
     at = attempt.journal.get(Step.ENDED).get("at") or attempt.project.clock.now().isoformat()
     if not _is_there(path, str(attempt.id)):
         row = toonl.row([at, *_values(attempt, outcome)])
-        append_line(path, row, ceiling_bytes=_CEILING_BYTES, header=toonl.header(_FIELDS))
+        append_line(path, row, ceiling_bytes=_CEILING_BYTES, header=toonl.header(FIELDS))
 
 
 def _is_there(path: Path, attempt_id: str) -> bool:
@@ -77,6 +78,17 @@ def recent(state: Path, most: int = 2000) -> list[Mapping[str, object]]:
     return _parsed([f"{line}\n" for line in tail_lines(state / "history.toonl", most, _RECENT_BYTES)])
 
 
+def branches(state: Path) -> dict[str, AttemptId]:
+    """Every live branch that an attempt of this checkout was given, to the latest such attempt."""
+    try:
+        with (state / "history.toonl").open(encoding="utf-8", errors="replace") as file:
+            whole = [line for line in file if line.endswith("\n")]
+    except FileNotFoundError:
+        return {}
+    pairs = ((str(row.get("branch")), AttemptId.parse(str(row.get("attempt")))) for row in _parsed(whole))
+    return {branch: attempt for branch, attempt in pairs if attempt is not None}
+
+
 def losses(state: Path) -> dict[int, tuple[int, datetime]]:
     """By issue: how often in a row its claim was lost here while it was worked, and when last.
 
@@ -96,7 +108,7 @@ def losses(state: Path) -> dict[int, tuple[int, datetime]]:
 
 def _parsed(lines: list[str]) -> list[Mapping[str, object]]:
     """Under our own header, whichever part of the file the lines come from; a header among them is no row."""
-    rows = toonl.parse("".join([toonl.header(_FIELDS) + "\n", *lines])).rows
+    rows = toonl.parse("".join([toonl.header(FIELDS) + "\n", *lines])).rows
     return list(rows)
 
 

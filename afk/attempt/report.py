@@ -24,7 +24,7 @@ from afk.attempt.journal import Step
 from afk.attempt.livepush import push_branch
 from afk.attempt.session import Attempt
 from afk.domain.outcome import Outcome
-from afk.domain.queue import PARKED, RUNNING, blockers
+from afk.domain.queue import DEPENDENCY, PARKED, RUNNING, blockers
 from afk.domain.stage import Stage
 from afk.errors import AfkError, GitError, IssueNotFound, NotARepository, RemoteUnreachable, TrackerError
 
@@ -32,7 +32,6 @@ __all__ = ["abandon", "deliver", "forget", "label_running"]
 
 T = TypeVar("T")
 _PATIENCE_S = 60.0
-_DEPENDENCY = "blocked:dependency"
 
 
 # ── Telling it ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -161,11 +160,11 @@ def _promote_dependants(attempt: Attempt) -> None:
     tracker, queue = attempt.project.tracker, str(attempt.journal.fact("label"))
     for issue in tracker.open_issues():
         waits_for = blockers(issue)
-        if attempt.issue.number not in waits_for or not issue.has_label(_DEPENDENCY):
+        if attempt.issue.number not in waits_for or not issue.has_label(DEPENDENCY):
             continue
         if all(number == attempt.issue.number or not tracker.issue(number).is_open for number in waits_for):
             attempt.claim.ensure_fresh()
-            tracker.edit_labels(issue.number, add=[queue], remove=[_DEPENDENCY, PARKED])
+            tracker.edit_labels(issue.number, add=[queue], remove=[DEPENDENCY, PARKED])
 
 
 def _release(attempt: Attempt, outcome: Outcome) -> dict[str, Any] | None:

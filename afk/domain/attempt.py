@@ -14,11 +14,12 @@ import string
 import unicodedata
 from dataclasses import dataclass
 
-__all__ = ["AttemptId", "DiffStat", "branch_name", "draw_worker_id", "slugify"]
+__all__ = ["AttemptId", "DiffStat", "LiveBranch", "branch_name", "draw_worker_id", "slugify"]
 
 _WORKER = r"w[A-Z0-9]{4}"
 _NUMBER = r"[1-9][0-9]{0,17}"  # anybody can push a name; Python refuses to read a number of thousands of digits
 _ATTEMPT_ID = re.compile(rf"({_WORKER})-({_NUMBER})-a({_NUMBER})")
+_LIVE_BRANCH = re.compile(rf"afk/({_WORKER})/({_NUMBER})-[a-z0-9-]+")
 _SLUG_MAX = 40
 
 
@@ -49,6 +50,21 @@ class AttemptId:
         """None when either name is not one that `afk` gives."""
         found = cls.parse(f"{worker}-{directory}")
         return found if found is not None and found.worker == worker else None
+
+
+@dataclass(frozen=True, slots=True)
+class LiveBranch:
+    """Whose a live branch is, read from its name; which of the worker's attempts left it, the name does not say."""
+
+    name: str
+    worker: str
+    issue: int
+
+    @classmethod
+    def parse(cls, name: str) -> LiveBranch | None:
+        """None for a name that `afk` does not give, whoever pushed it."""
+        match = _LIVE_BRANCH.fullmatch(name)
+        return cls(name, match[1], int(match[2])) if match else None
 
 
 @dataclass(frozen=True, slots=True)

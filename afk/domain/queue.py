@@ -12,6 +12,7 @@ from afk.domain.issue import Filter, FilterKind, Issue
 from afk.errors import InvalidInput, QueueSelection
 
 __all__ = [
+    "DEPENDENCY",
     "PARKED",
     "RUNNING",
     "IssueFacts",
@@ -27,6 +28,7 @@ __all__ = [
 
 RUNNING = "running"
 PARKED = "ready-for-human"
+DEPENDENCY = "blocked:dependency"  # the one parking that ends by itself (L46)
 PARENTS = ("type:prd", "type:spec")
 _PRIORITIES = ("priority:urgent", "priority:high", "", "priority:low")  # "" is every other issue
 

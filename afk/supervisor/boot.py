@@ -27,6 +27,7 @@ __all__ = [
     "demand_space",
     "ignore_issues",
     "make_ground",
+    "no_supervisor",
     "only_supervisor",
     "refuse_unsupported",
     "supervisor_log",
@@ -73,15 +74,7 @@ def only_supervisor(project: Project) -> Iterator[str]:
     Raises `SupervisorRunning` with the other's pid. The kernel drops the lock with its holder, so none is ever stale;
     what a dead supervisor wrote into `supervisor.json` is replaced.
     """
-    lock = FileLock(project.tmp / "supervisor.lock")
-    try:
-        lock.__enter__()
-    except LockHeld as error:
-        owner = lock.owner()
-        raise SupervisorRunning(
-            f"another `afk run` works in {project.root}" + (f" (pid {owner.pid})" if owner else ""),
-            hint="afk status",
-        ) from error
+    lock = _supervisors_lock(project)
     try:
         session_id = secrets.token_hex(6)
         us = identity_of()
@@ -106,6 +99,30 @@ def only_supervisor(project: Project) -> Iterator[str]:
     finally:
         (project.tmp / SUPERVISOR).unlink(missing_ok=True)
         lock.__exit__(None, None, None)
+
+
+@contextmanager
+def no_supervisor(project: Project) -> Iterator[None]:
+    """Keep every supervisor out of this checkout, for what only one may do. Raises `SupervisorRunning`."""
+    lock = _supervisors_lock(project)
+    try:
+        yield
+    finally:
+        lock.__exit__(None, None, None)
+
+
+def _supervisors_lock(project: Project) -> FileLock:
+    """Held from here on; whoever takes it gives it back."""
+    lock = FileLock(project.tmp / "supervisor.lock")
+    try:
+        lock.__enter__()
+    except LockHeld as error:
+        owner = lock.owner()
+        raise SupervisorRunning(
+            f"another `afk run` works in {project.root}" + (f" (pid {owner.pid})" if owner else ""),
+            hint="afk status",
+        ) from error
+    return lock
 
 
 def supervisor_log(project: Project) -> Log:

@@ -28,6 +28,7 @@ from afk.supervisor.queueing import Queue
 from afk.supervisor.sessionhooks import SessionHooks
 from afk.supervisor.signals import Bell, Signals
 from afk.supervisor.slot import Settings, Slot, choose, ready_items
+from afk.supervisor.sweep import sweep_for_run
 from afk.supervisor.tally import Tally
 
 __all__ = ["Ended", "Options", "Report", "Stranded", "Waiting", "drain"]
@@ -195,6 +196,7 @@ class _Run:
     def _session(self) -> str:
         boot.check_ground(self._project, self._options)
         self._recover()
+        sweep_for_run(self._project, self._log, self._say)
         self._begin()
         stopped_by = self._loop()
         stats = self._tally.totals()

@@ -397,7 +397,7 @@ from pathlib import Path
 from afk.adapters import worktrees
 if os.getuid() == 0:
     os.setuid(65534)  # root is stopped by nothing
-print(repr(worktrees._delete(Path(sys.argv[1]))))
+print(repr(worktrees.delete_tree(Path(sys.argv[1]))))
 """
 
 
