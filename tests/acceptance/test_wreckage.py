@@ -69,6 +69,16 @@ def test_one_wrecked_attempt_never_stops_the_others(
     assert again.code == 0, again.stderr
     assert place.claims() == {}
     assert "running" not in place.labels(1)
+    work = {ref: gitkit.log(place.origin, ref) for ref in place.live_branches()}
+    place.configure(retention={"parked_posted_days": 1e-9, "parked_unposted_days": 1e-9, "attempt_days": 1e-9})
+    reaped = place.afk("reap")
+    assert reaped.code == 0, reaped.stdout
+    told = {each["name"]: each["action"] for each in reaped.payload["decisions"] if each["kind"] == "attempt"}
+    assert {name: action for name, action in told.items() if Path(name).exists()} == dict.fromkeys(
+        (str(path) for path in place.attempts()), "kept"
+    )
+    assert {ref: gitkit.log(place.origin, ref) for ref in place.live_branches()} == work
+    assert place.run().code == 0
 
 
 def test_an_agent_that_deletes_all_that_afk_keeps_loses_neither_its_work_nor_its_end(place: Place) -> None:
