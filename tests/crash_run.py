@@ -12,7 +12,8 @@ import sys
 from pathlib import Path
 
 from afk.attempt.session import Project
-from afk.supervisor.drain import Options, drain
+from afk.supervisor.drain import drain
+from afk.supervisor.terms import Options
 
 
 def note(moment: str, key: str) -> None:

@@ -18,8 +18,8 @@ from afk.attempt.session import Project
 from afk.errors import ConfigError, DiskFull, GroundUnfit, LockHeld, SupervisorRunning
 
 if TYPE_CHECKING:
-    from afk.supervisor.drain import Options
     from afk.supervisor.ground import DoctorCheck
+    from afk.supervisor.terms import Options
 
 __all__ = [
     "SUPERVISOR",

@@ -6,91 +6,32 @@ The supervisor polls once for everybody, picks, and hands the issue to a slot, a
 
 from __future__ import annotations
 
-import threading
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
 from functools import partial
 from typing import Any
 
 from afk.attempt.briefing import issue_json
 from afk.attempt.journal import Seam, no_seam
-from afk.attempt.pipeline import work_one_issue
 from afk.attempt.session import Attempt, Project, Stop
-from afk.domain.issue import Filter, FilterKind
+from afk.domain.issue import FilterKind
 from afk.domain.lifecycle import HookPoint
 from afk.domain.outcome import Outcome
 from afk.domain.queue import QueueItem, QueueState, require_selection
 from afk.errors import AfkError, Cancelled, DiskFull, HookAborted, RemoteUnreachable, TrackerError
 from afk.supervisor import boot, control, recovery
+from afk.supervisor.lane import Lane
 from afk.supervisor.queueing import Queue
 from afk.supervisor.sessionhooks import SessionHooks
 from afk.supervisor.signals import Bell, Signals
 from afk.supervisor.slot import Settings, Slot, choose, ready_items
 from afk.supervisor.sweep import sweep_for_run
 from afk.supervisor.tally import Tally
+from afk.supervisor.terms import Ended, Options, Report, Stranded, Waiting
 
-__all__ = ["Ended", "Options", "Report", "Stranded", "Waiting", "drain"]
+__all__ = ["drain"]
 
 _FOREIGN_WAIT_S = 5.0  # between two looks at a claim of another host that is all that is left
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What the command line asks of one run; `cap` None is no cap, other None leave it to the configuration."""
-
-    filter: Filter = field(default_factory=Filter)
-    cap: int | None = None
-    base: str | None = None
-    runner: str | None = None
-    request: str = ""
-    strict: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    attempt_id: str
-    issue_number: int
-    outcome: Outcome
-    merge_sha: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """An issue that this run left in the queue, and until when (None: until something else changes)."""
-
-    issue_number: int
-    code: str
-    until: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class Stranded:
-    """Finished or half told work without a way to the trunk: the journal keeps it for the next run (L17)."""
-
-    issue_number: int
-    branch: str
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """What a run came to; `stopped_by` is `drained`, `cap`, `stop` or `exhausted`."""
-
-    session_id: str
-    stopped_by: str
-    tally: Tally
-    ended: tuple[Ended, ...]
-    waiting: tuple[Waiting, ...]
-    stranded: tuple[Stranded, ...]
-
-    def exit_code(self, *, strict: bool) -> int:
-        """0 also when issues were parked; 1 for stranded work, or parked issues under `--strict`; 75 exhausted."""
-        if self.stranded:
-            return 1
-        if self.stopped_by == "exhausted":
-            return 75
-        return 1 if strict and self.tally.blocked else 0
 
 
 def drain(
@@ -115,31 +56,6 @@ def drain(
         except Exception as error:
             run.died(error)
             raise
-
-
-class _Lane:
-    """One attempt at work in a thread of its own; the bell rings when it has ended."""
-
-    def __init__(self, attempt: Attempt, bell: Bell, now_s: float) -> None:
-        self.attempt = attempt
-        self.looked_s = now_s
-        self.result: Outcome | BaseException | None = None
-        self.has_ended = False
-        self._bell = bell
-        self._thread = threading.Thread(target=self._body, name=f"slot-{attempt.id}", daemon=True)
-        self._thread.start()
-
-    @property
-    def slot(self) -> int:
-        return self.attempt.slot
-
-    def _body(self) -> None:
-        try:
-            self.result = work_one_issue(self.attempt)
-        except BaseException as error:  # noqa: BLE001 - a slot's edge: the loop decides what it means
-            self.result = error
-        self.has_ended = True
-        self._bell.ring()
 
 
 class _Run:
@@ -168,7 +84,7 @@ class _Run:
         self._new_slot = partial(Slot, project, options, self._settings, self._stop, self._tally, emit=emit, seam=seam)
         self._slots = [self._new_slot(number=number) for number in range(1, project.config.workers + 1)]
         self._hooks = SessionHooks(project, self._settings.runner, self._log, stopping=lambda: self._stop.now)
-        self._lanes: list[_Lane] = []
+        self._lanes: list[Lane] = []
         self._look_again_s = 0.0
         self._said_paused = False
         self._signals = 0
@@ -353,7 +269,7 @@ class _Run:
         """Run one attempt in a lane of its own."""
         self._started += 1
         self._tally.begin(attempt.issue.number)
-        self._lanes.append(_Lane(attempt, self._bell, self._project.clock.monotonic_s()))
+        self._lanes.append(Lane(attempt, self._bell, self._project.clock.monotonic_s()))
 
     def _wait(self) -> None:
         """For an end, a signal, or the time to look at the issues that are being worked. Raises `Cancelled`."""

@@ -25,7 +25,7 @@ from afk.supervisor.tally import Tally
 from afk.wire.claim import ClaimRecord
 
 if TYPE_CHECKING:
-    from afk.supervisor.drain import Options
+    from afk.supervisor.terms import Options
 
 __all__ = ["Settings", "Slot", "choose", "ready_items"]
 

@@ -12,8 +12,9 @@ from afk.domain.issue import Filter, FilterKind
 from afk.domain.queue import QueueItem, QueueState, base_directive, require_selection
 from afk.errors import ConfigError, InvalidInput
 from afk.supervisor import boot
-from afk.supervisor.drain import Options, Report, drain
+from afk.supervisor.drain import drain
 from afk.supervisor.queueing import Queue
+from afk.supervisor.terms import Options, Report
 from afk.surfaces.commands.opening import LookingLog, open_project, rfc3339
 from afk.surfaces.context import Arguments, CommandContext, Result
 
