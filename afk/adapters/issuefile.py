@@ -28,6 +28,7 @@ _FENCED = re.compile(
 _BOM: Final = b"\xef\xbb\xbf"
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 _TAG: Final = "tag:yaml.org,2002:"
+_ENTRY: Final = {"labels": "a label", "assignees": "an assignee"}
 
 
 class BrokenFile(ValueError):
@@ -45,6 +46,7 @@ class IssueFile:
     created_at: datetime | None
     closed_reason: str | None
     body: str
+    assignees: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
 
 
@@ -64,7 +66,7 @@ class CommentFile:
 def read_issue(data: bytes) -> IssueFile:
     """Title, state and labels decide what is worked, so they must be sound; what only informs may be absent or broken.
 
-    `labels` may be a list or one text with commas. Raises: BrokenFile.
+    `labels` and `assignees` may be lists or texts with commas. Raises: BrokenFile.
     """
     parts = _split(data)
     fields = _Fields(_nodes(parts.front))
@@ -76,6 +78,7 @@ def read_issue(data: bytes) -> IssueFile:
         created_at=fields.instant("created_at"),
         closed_reason=fields.informative("closed_reason"),
         body=parts.text,
+        assignees=fields.people("assignees"),
         remarks=tuple(fields.remarks),
     )
 
@@ -203,17 +206,29 @@ class _Fields:
             self.remarks.append(f"line {_line(self.nodes[name])}: `{name}` is no date and time")
             return None
 
+    def people(self, name: str) -> tuple[str, ...]:
+        """Logins as a list or as one text with commas; what is neither has nobody, with a remark."""
+        try:
+            return self.names(name)
+        except BrokenFile as error:
+            self.remarks.append(str(error))
+            return ()
+
     def labels(self) -> tuple[str, ...]:
-        node = self.nodes.get("labels")
+        return self.names("labels")
+
+    def names(self, key: str) -> tuple[str, ...]:
+        """In their order, each once whatever its case; a list, or one text with commas. Raises `BrokenFile`."""
+        node = self.nodes.get(key)
         if isinstance(node, yaml.SequenceNode):
-            names = [self._label(item) for item in node.value]
+            names = [self._name(item, key) for item in node.value]
         else:
-            names = (self.text("labels") or "").split(",")
+            names = (self.text(key) or "").split(",")
         return tuple({name.casefold(): name for name in map(fold, reversed(names)) if name}.values())[::-1]
 
-    def _label(self, node: yaml.Node) -> str:
+    def _name(self, node: yaml.Node, key: str) -> str:
         if not isinstance(node, yaml.ScalarNode):
-            raise BrokenFile(f"line {_line(node)}: a label is no text (quote it when it holds `: `)")
+            raise BrokenFile(f"line {_line(node)}: {_ENTRY[key]} is no text (quote it when it holds `: `)")
         return str(node.value)
 
 

@@ -231,6 +231,7 @@ class LocalTracker:
             created_at=found.created_at or file.written_at,
             updated_at=_changed_at(folder),
             closed_reason=found.closed_reason if found.state == "closed" else None,
+            assignees=found.assignees,
         )
         return issue, [f"{path}: {remark}" for remark in found.remarks]
 

@@ -13,7 +13,10 @@ __all__ = ["Comment", "Filter", "FilterKind", "Issue"]
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """A snapshot of one issue; `updated_at` changes when anything in it does. `url`: None in the local tracker."""
+    """A snapshot of one issue; `updated_at` changes when anything in it does. `url`: None in the local tracker.
+
+    `assignees` are logins of people who were asked to do it themselves; empty where the tracker has none.
+    """
 
     number: int
     title: str
@@ -25,6 +28,7 @@ class Issue:
     updated_at: datetime
     closed_reason: str | None = None
     url: str | None = None
+    assignees: tuple[str, ...] = ()
 
     @property
     def is_open(self) -> bool:
@@ -34,7 +38,7 @@ class Issue:
         """Every field, times in RFC 3339; what a journal keeps as the snapshot that is worked."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         times = {"created_at": self.created_at.isoformat(), "updated_at": self.updated_at.isoformat()}
-        return values | {"labels": list(self.labels)} | times
+        return values | {"labels": list(self.labels), "assignees": list(self.assignees)} | times
 
     @classmethod
     def of_json(cls, record: Mapping[str, Any]) -> Issue:
@@ -44,6 +48,7 @@ class Issue:
         return replace(
             made,
             labels=tuple(made.labels),
+            assignees=tuple(made.assignees),
             created_at=datetime.fromisoformat(str(made.created_at)),
             updated_at=datetime.fromisoformat(str(made.updated_at)),
         )
@@ -51,6 +56,11 @@ class Issue:
     def has_label(self, name: str) -> bool:
         """Labels are compared without regard to case; the spelling a person chose is kept for display."""
         return name.casefold() in (label.casefold() for label in self.labels)
+
+    def assigned_since(self, before: Issue, *, but: str) -> tuple[str, ...]:
+        """Whom it was given to after the snapshot `before`, other than the login `but`; logins ignore case."""
+        known = {login.casefold() for login in (*before.assignees, but)}
+        return tuple(login for login in self.assignees if login.casefold() not in known)
 
 
 @dataclass(frozen=True, slots=True)
