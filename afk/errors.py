@@ -30,6 +30,7 @@
     ├─ InvalidInput              invalid_input         4   a file or value a person gave cannot be used
     ├─ DestinationExists         destination_exists    4   `init` or `demo` would overwrite something
     ├─ GroundUnfit               ground_unfit          4   a boot check failed; the cure is in the hint
+    ├─ DetachFailed              detach_failed         4   the background process died before it had begun
     └─ Cancelled                 cancelled           130   a second signal
 
 Outcomes of an attempt are values (`domain/outcome.py`), not errors. `docs/errors.md` gives the cure for each code.
@@ -48,6 +49,7 @@ __all__ = [
     "Cancelled",
     "ConfigError",
     "DestinationExists",
+    "DetachFailed",
     "DiskFull",
     "EmptyRemote",
     "GitError",
@@ -72,6 +74,7 @@ __all__ = [
     "TrackerDenied",
     "TrackerError",
     "UsageError",
+    "of_code",
 ]
 
 
@@ -229,6 +232,21 @@ class GroundUnfit(AfkError):
     code = "ground_unfit"
 
 
+class DetachFailed(AfkError):
+    code = "detach_failed"
+
+
 class Cancelled(AfkError):
     code = "cancelled"
     exit_code = 130
+
+
+def of_code(code: str) -> type[AfkError]:
+    """The class behind a code that another process of ours told; `AfkError` itself for one that is unknown here."""
+    waiting: list[type[AfkError]] = [AfkError]
+    while waiting:
+        kind = waiting.pop()
+        if kind.code == code:
+            return kind
+        waiting += kind.__subclasses__()
+    return AfkError

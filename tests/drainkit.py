@@ -19,6 +19,7 @@ import yaml
 
 from afk.adapters.process import Kept
 from afk.errors import KeeperFailed
+from afk.supervisor import control
 
 AGENTS = Path(__file__).with_name("agents")
 LIMIT_S = 120
@@ -74,6 +75,10 @@ class Place:
             if process.poll() is None:
                 process.kill()
                 process.communicate()
+        supervisor = control.running(self.clone)
+        if supervisor is not None:  # a detached one; its lock is gone when it is
+            os.kill(supervisor.pid, signal.SIGKILL)
+            gitkit.wait_until(lambda: control.running(self.clone) is None, "the end of a detached supervisor")
         for tree in self.clone.glob(".red/tmp/workers/*/*/runs/*/tree"):
             if not tree.with_name("exit").exists():
                 with suppress(KeeperFailed):  # on a full disk there may be a file and no keeper
@@ -255,9 +260,11 @@ def ended(process: subprocess.Popen[str]) -> Ran:
     return Ran(process.returncode, stdout, stderr)
 
 
-def reach(process: subprocess.Popen[str], is_true: Callable[[], object], what: str) -> None:
+def reach(
+    process: subprocess.Popen[str], is_true: Callable[[], object], what: str, *, limit_s: float = gitkit.READY_S
+) -> None:
     """Wait until a running `afk` has got so far; fails with its words when it ends instead."""
-    gitkit.wait_until(lambda: is_true() or process.poll() is not None, what)
+    gitkit.wait_until(lambda: is_true() or process.poll() is not None, what, limit_s=limit_s)
     assert is_true(), f"ended with {process.returncode} instead of {what}: {process.communicate()}"
 
 

@@ -112,11 +112,11 @@ def contents(directory: Path) -> dict[str, bytes]:
     return found
 
 
-def wait_until(is_true: Callable[[], object], what: str) -> None:
+def wait_until(is_true: Callable[[], object], what: str, *, limit_s: float = READY_S) -> None:
     """For a marker of another process; never for time to pass."""
-    give_up = time.monotonic() + READY_S
+    give_up = time.monotonic() + limit_s
     while not is_true():
-        assert time.monotonic() < give_up, f"waited {READY_S} s for {what}"
+        assert time.monotonic() < give_up, f"waited {limit_s} s for {what}"
         time.sleep(0.01)
 
 
@@ -141,10 +141,10 @@ def all_at_once(script: str, arguments: Sequence[Sequence[str]]) -> list[str]:
 
 
 @contextmanager
-def daemon(base: Path) -> Iterator[str]:
+def daemon(base: Path, port: int | None = None) -> Iterator[str]:
     """`git daemon` for everything below `base`, pushing allowed; gives `git://127.0.0.1:PORT`."""
     for _ in range(5):
-        port = free_port()
+        port = port or free_port()
         options = [f"--port={port}", f"--base-path={base}", "--listen=127.0.0.1", "--export-all", "--reuseaddr"]
         process = subprocess.Popen(
             ["git", "daemon", *options, "--enable=receive-pack", "--informative-errors"],

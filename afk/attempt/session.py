@@ -8,7 +8,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -77,6 +77,13 @@ class Project:
     @property
     def config(self) -> Config:
         return self.loaded.config
+
+    def reconfigured(self, loaded: Loaded) -> Project:
+        """The same checkout with the same remote and tracker, which `loaded` must not change, otherwise as it says."""
+        made = replace(self, loaded=loaded)
+        known = {"url", "secrets"} | ({"default_base"} if loaded.config.base == self.config.base else set())
+        made.__dict__.update({name: value for name, value in self.__dict__.items() if name in known})
+        return made
 
     @property
     def tmp(self) -> Path:

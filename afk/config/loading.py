@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -35,13 +36,15 @@ class Source:
 @dataclass(frozen=True, slots=True)
 class Loaded:
     """`origins` says for every effective key: a file's path, `default`, `env` or `flag`; `places` has the line too, for
-    keys that were given. `problems` are the warnings as values, `warnings` the same as sentences."""
+    keys that were given. `problems` are the warnings as values, `warnings` the same as sentences. `again` reads anew
+    what this was read from, with the same flags, and raises what `load` raises."""
 
     config: Config
     sources: tuple[Source, ...]
     origins: dict[str, str]
     places: Places
     problems: tuple[Problem, ...]
+    again: Callable[[], Loaded] = field(repr=False, compare=False)
 
     @property
     def warnings(self) -> list[str]:
@@ -67,7 +70,8 @@ def load(
     _overlay_flags(draft, overrides)
     config = _expanded(build(draft), draft, root, env)
     origins = {key: _origin(key, draft.places) for key in flatten(config.dump())}
-    return Loaded(config, (Source(path, present),), origins, draft.places, in_order(draft.problems))
+    again = partial(load, root, explicit=explicit, env=env, overrides=overrides)
+    return Loaded(config, (Source(path, present),), origins, draft.places, in_order(draft.problems), again)
 
 
 def _origin(key: str, places: Places) -> str:

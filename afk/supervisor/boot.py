@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from afk.adapters.process import identity_of
 from afk.attempt.progress import Log
 from afk.attempt.session import Project
 from afk.errors import ConfigError, DiskFull, GroundUnfit, LockHeld, SupervisorRunning
+from afk.supervisor import ledger
 
 if TYPE_CHECKING:
     from afk.supervisor.ground import DoctorCheck
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SUPERVISOR",
-    "check_ground",
+    "Session",
     "demand_space",
     "ignore_issues",
     "make_ground",
@@ -32,6 +34,7 @@ __all__ = [
     "refuse_unsupported",
     "supervisor_log",
     "unfit",
+    "unfit_error",
 ]
 
 SUPERVISOR = "supervisor.json"
@@ -67,16 +70,25 @@ def refuse_unsupported(project: Project) -> None:
         raise ConfigError(f"this version cannot do what is configured: {told}", problems=problems)
 
 
+@dataclass
+class Session:
+    """One run's stay in its checkout; `how` it ended, for the ledger, is set by whoever knows."""
+
+    id: str
+    how: str = ""
+
+
 @contextmanager
-def only_supervisor(project: Project) -> Iterator[str]:
-    """Hold the checkout's supervisor lock; yields this session's id.
+def only_supervisor(project: Project) -> Iterator[Session]:
+    """Hold the checkout's supervisor lock for one session, and write down how it ended, whatever ended it (L41).
 
     Raises `SupervisorRunning` with the other's pid. The kernel drops the lock with its holder, so none is ever stale;
     what a dead supervisor wrote into `supervisor.json` is replaced.
     """
     lock = _supervisors_lock(project)
     try:
-        session_id = secrets.token_hex(6)
+        ledger.note_silent_death(project)
+        session = Session(secrets.token_hex(6))
         us = identity_of()
         assert us is not None  # our own process is there
         write_atomic(
@@ -84,7 +96,7 @@ def only_supervisor(project: Project) -> Iterator[str]:
             json.dumps(
                 {
                     "version": 1,
-                    "session_id": session_id,
+                    "session_id": session.id,
                     "pid": us.pid,
                     "pid_start_time": us.pid_start_time,
                     "boot_id": us.boot_id,
@@ -95,7 +107,8 @@ def only_supervisor(project: Project) -> Iterator[str]:
             )
             + "\n",
         )
-        yield session_id
+        with ledger.kept(project, session):
+            yield session
     finally:
         (project.tmp / SUPERVISOR).unlink(missing_ok=True)
         lock.__exit__(None, None, None)
@@ -142,12 +155,10 @@ def demand_space(project: Project) -> None:
         )
 
 
-def check_ground(project: Project, options: Options) -> None:
-    """Before anything is claimed. Raises `GroundUnfit` with every fault and the first cure."""
-    failed = unfit(project, options)
-    if failed:
-        told = "; ".join(check.summary for check in failed)
-        raise GroundUnfit(f"not ready to run: {told}", hint=failed[0].fix or "afk doctor")
+def unfit_error(failed: Sequence[DoctorCheck]) -> GroundUnfit:
+    """Every fault and the first cure."""
+    told = "; ".join(check.summary for check in failed)
+    return GroundUnfit(f"not ready to run: {told}", hint=failed[0].fix or "afk doctor")
 
 
 def unfit(project: Project, options: Options) -> list[DoctorCheck]:

@@ -1,4 +1,4 @@
-"""`afk run`: boot, then poll, pick, work, until the queue is drained.
+"""`afk run`: boot, then poll, pick, work, until the queue is drained; with `--watch`, until it is stopped.
 
 The supervisor polls once for everybody, picks, and hands the issue to a slot, a thread that runs
 `pipeline.work_one_issue`. It alone reads the queue and watches for changes of the issues that are being worked.
@@ -7,24 +7,28 @@ The supervisor polls once for everybody, picks, and hands the issue to a slot, a
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any
+from collections import deque
+from collections.abc import Callable
+from datetime import datetime
 
-from afk.attempt.briefing import issue_json
-from afk.attempt.journal import Seam, no_seam
+from afk import __version__
+from afk.attempt.journal import Seam, Step, no_seam
 from afk.attempt.session import Attempt, Project, Stop
-from afk.domain.issue import FilterKind
 from afk.domain.lifecycle import HookPoint
 from afk.domain.outcome import Outcome
-from afk.domain.queue import QueueItem, QueueState, require_selection
-from afk.errors import AfkError, Cancelled, DiskFull, HookAborted, RemoteUnreachable, TrackerError
+from afk.domain.queue import QueueItem, QueueState
+from afk.errors import AfkError, Cancelled, DiskFull, HookAborted
 from afk.supervisor import boot, control, recovery
 from afk.supervisor.lane import Lane
+from afk.supervisor.outage import Outage, Rest, is_outage
+from afk.supervisor.outlook import Outlook, Why, waiting_for
+from afk.supervisor.owed import Owed
+from afk.supervisor.picking import Picked, Picker
 from afk.supervisor.queueing import Queue
+from afk.supervisor.reload import ConfigWatch
 from afk.supervisor.sessionhooks import SessionHooks
 from afk.supervisor.signals import Bell, Signals
-from afk.supervisor.slot import Settings, Slot, choose, ready_items
+from afk.supervisor.slot import Settings, Slot
 from afk.supervisor.sweep import sweep_for_run
 from afk.supervisor.tally import Tally
 from afk.supervisor.terms import Ended, Options, Report, Stranded, Waiting
@@ -32,6 +36,12 @@ from afk.supervisor.terms import Ended, Options, Report, Stranded, Waiting
 __all__ = ["drain"]
 
 _FOREIGN_WAIT_S = 5.0  # between two looks at a claim of another host that is all that is left
+_REPORTED = 1000  # attempts that a report names, of a run that may last for weeks
+_STOP_WORDS = {
+    1: "finishing what runs; once more stops the agents",
+    2: "stopping the agents; their work is kept",
+    3: "leaving at once; the next `afk run` cleans up",
+}
 
 
 def drain(
@@ -40,15 +50,18 @@ def drain(
     *,
     emit: Callable[[dict[str, object]], None],
     say: Callable[[str], None],
+    begun: Callable[[str, str], None] = lambda session_id, waits_for: None,
     seam: Seam = no_seam,
 ) -> Report:
     """Work the queue down. `emit` takes transition payloads, `say` sentences for people.
 
+    `begun` is called once, when the lock is ours and the ground is fit, with the session's id and, for a watching run
+    that must wait for the remote or the tracker first, the reason (else "").
     Raises `AfkError` when the run could not begin or its loop died, `Cancelled` from the second signal on.
     """
     boot.make_ground(project)
-    with boot.only_supervisor(project) as session_id:
-        run = _Run(project, options, session_id, emit=emit, say=say, seam=seam)
+    with boot.only_supervisor(project) as session:
+        run = _Run(project, options, session, emit=emit, say=say, begun=begun, seam=seam)
         try:
             return run.whole()
         except Cancelled:
@@ -65,41 +78,54 @@ class _Run:
         self,
         project: Project,
         options: Options,
-        session_id: str,
+        session: boot.Session,
         *,
         emit: Callable[[dict[str, object]], None],
         say: Callable[[str], None],
+        begun: Callable[[str, str], None],
         seam: Seam,
     ) -> None:
         self._project = project
         self._options = options
-        self._session_id = session_id
+        self._session = session
+        self._emit = emit
         self._say = say
+        self._begun = begun
+        self._seam = seam
         self._stop = Stop()
         self._bell = Bell()
+        self._signals = Signals(self._stop, self._bell)
         self._tally = Tally(filter=options.filter)
         self._log = boot.supervisor_log(project)
         self._queue = Queue(project, self._log, say=say)
         self._settings = Settings(options.runner or project.config.runner, options.filter, options.cap)
-        self._new_slot = partial(Slot, project, options, self._settings, self._stop, self._tally, emit=emit, seam=seam)
-        self._slots = [self._new_slot(number=number) for number in range(1, project.config.workers + 1)]
         self._hooks = SessionHooks(project, self._settings.runner, self._log, stopping=lambda: self._stop.now)
+        self._picker = Picker(project, options, self._settings, queue=self._queue, hooks=self._hooks, tally=self._tally)
+        self._watch = ConfigWatch(project, self._log, say=say)
+        self._outlook = Outlook(project, session.id, self._log, watching=options.watch, log_path=options.log_path)
+        recovery_ = project.config.recovery
+        self._outage = Outage(project.clock, patience_s=None if options.watch else recovery_.backoff_max_s, say=say)
+        self._rest = Rest(project.clock, recovery_.backoff_s)
+        self._slots: list[Slot] = []
         self._lanes: list[Lane] = []
         self._look_again_s = 0.0
+        self._checked_s = 0.0  # when the issues at work were last compared with the tracker
+        self._is_idle = False
         self._said_paused = False
-        self._signals = 0
-        self._ended: list[Ended] = []
-        self._owed: list[Attempt] = []  # attempts whose end could not be told yet
-        self._awaited: set[int] = set()  # issues of others that people were told about
-        self._left_alone: set[int] = set()  # issues that this run does not pick again
+        self._said_stop = 0
+        self._ended: deque[Ended] = deque(maxlen=_REPORTED)
+        self._owed = Owed(project.clock)
         self._started = 0
         self._exhausted = False
 
     def whole(self) -> Report:
-        with Signals(self._stop, self._bell, self._on_signal):
-            stopped_by = self._session()
-        if self._signals >= 2:
-            where = "not told to its end yet; the next run goes on" if self._owed else "back in the queue"
+        self._fit_slots()
+        with self._signals:
+            stopped_by = self._work_down()
+        self._session.how = f"{stopped_by} {self._signals.last}".strip()
+        self._outlook.forget()
+        if self._signals.count >= 2:
+            where = "not told to its end yet; the next run goes on" if self._owed.attempts else "back in the queue"
             raise Cancelled(f"stopped; the work of the agents is kept, what they worked on is {where}", hint="afk run")
         return self._report(stopped_by)
 
@@ -109,31 +135,46 @@ class _Run:
         self._log.add("session.error", f"{type(error).__name__}: {error}")
         self._hooks.fire(HookPoint.ON_SESSION_ERROR, {"error": str(error)}, about)
 
-    def _session(self) -> str:
-        boot.check_ground(self._project, self._options)
+    def _work_down(self) -> str:
+        if not self._find_ground():
+            return "stop"
         self._recover()
         sweep_for_run(self._project, self._log, self._say)
         self._begin()
         stopped_by = self._loop()
-        stats = self._tally.totals()
         if stopped_by == "drained":
-            self._log.add("queue.idle", "drained")
-            self._hooks.fire(HookPoint.ON_IDLE, {"stats": stats}, {})
+            self._fall_idle()
+        stats = self._tally.totals()
         self._hooks.fire(HookPoint.POST_SESSION, {"runner": self._settings.runner, "stats": stats}, {})
         return stopped_by
 
-    def _on_signal(self, level: int) -> None:
-        self._signals += 1
-        words = {
-            1: "finishing what runs; once more stops the agents",
-            2: "stopping the agents; their work is kept",
-        }
-        self._say(words.get(level, "leaving at once; the next `afk run` cleans up"))
+    def _find_ground(self) -> bool:
+        """Make sure that the run may begin. A watching one waits for what passes by itself; False: stopped meanwhile.
+
+        Raises `GroundUnfit`.
+        """
+        has_begun = False
+        while failed := boot.unfit(self._project, self._options):
+            error = boot.unfit_error(failed)
+            if not self._options.watch or not all(check.passes for check in failed):
+                raise error
+            self._outage.met(error)
+            if not has_begun:
+                self._begun(self._session.id, error.message)
+            has_begun = True
+            while self._outage.holds:
+                self._wait()
+                if self._stop.draining:
+                    return False
+        self._outage.over()
+        if not has_begun:
+            self._begun(self._session.id, "")
+        return True
 
     def _recover(self) -> None:
         """Take up what dead runs left, all of it at once and before anything is picked: their agents may be alive."""
-        for attempt in recovery.unfinished(self._project, self._new_slot(number=1), self._log):
-            self._say(f"taking up {attempt.id} where it stopped")
+        for attempt in recovery.unfinished(self._project, self._slots[0], self._log):
+            self._say(f"taking up {attempt.id} where it stopped{_drift(attempt)}")
             self._work(attempt)
         while self._lanes:
             self._wait()
@@ -159,9 +200,10 @@ class _Run:
         """Until nothing runs and nothing is left to do; the answer is `stopped_by`."""
         while True:
             self._settle_ended()
+            self._reload()
             stopped_by = self._why_to_stop()
-            if stopped_by is None and not self._is_paused() and self._may_look():
-                stopped_by = self._fill()
+            if stopped_by is None and self._may_look():
+                stopped_by = self._look_and_fill()
             if stopped_by is not None and not self._lanes:
                 return stopped_by
             self._wait()
@@ -170,20 +212,14 @@ class _Run:
         """Why nothing new starts while what runs goes on; None when nothing speaks against it."""
         if self._stop.draining:
             return "stop"
-        if self._exhausted:
+        if self._exhausted and not self._options.watch:
             return "exhausted"
         return "cap" if self._settings.cap is not None and self._started >= self._settings.cap else None
 
-    def _say_what_is_awaited(self, items: Sequence[QueueItem]) -> None:
-        """Once for each: a run that only waits must not look as if it hung."""
-        for item in items:
-            if item.state is QueueState.CLAIMED and item.issue.number not in self._awaited:
-                self._awaited.add(item.issue.number)
-                self._say(f"waiting for #{item.issue.number}: {item.reasons[0].message}, or its lease runs out")
-
     def _ours(self) -> set[int]:
         """Issues whose claims are this run's own: at work, or owed an end."""
-        return {attempt.issue.number for attempt in [*(lane.attempt for lane in self._lanes), *self._owed]}
+        working = [lane.attempt for lane in self._lanes]
+        return {attempt.issue.number for attempt in (*working, *self._owed.attempts)}
 
     def _is_paused(self) -> bool:
         """Whether nothing new may start until somebody resumes; said once each time."""
@@ -194,71 +230,86 @@ class _Run:
         return paused
 
     def _may_look(self) -> bool:
+        if self._is_paused() or self._watch.is_moving or self._outage.holds or self._rest.holds:
+            return False
         return bool(self._idle_slots()) and self._project.clock.monotonic_s() >= self._look_again_s
 
     def _idle_slots(self) -> list[Slot]:
         busy = {lane.slot for lane in self._lanes}
         return [slot for slot in self._slots if slot.number not in busy]
 
+    def _fit_slots(self) -> None:
+        """As many slots as are configured: new ones are opened at once, one too many is closed when it is idle."""
+        wanted, idle = self._project.config.workers, self._idle_slots()
+        while len(self._slots) > wanted and idle:
+            self._slots.remove(idle.pop())
+        taken = {slot.number for slot in self._slots}
+        free = (number for number in range(1, wanted + 1) if number not in taken)
+        self._slots += [
+            self._new_slot(number) for _, number in zip(range(len(self._slots), wanted), free, strict=False)
+        ]
+
+    def _new_slot(self, number: int) -> Slot:
+        return Slot(
+            self._project,
+            self._options,
+            self._settings,
+            self._stop,
+            self._tally,
+            emit=self._emit,
+            seam=self._seam,
+            number=number,
+        )
+
+    def _look_and_fill(self) -> str | None:
+        """`_fill`, held up by whatever does not answer: a watching run waits for it, another one loses patience."""
+        try:
+            self._take_up_owed()
+            if not self._idle_slots():
+                return None
+            stopped_by = self._fill()
+        except AfkError as error:
+            if not is_outage(error) or (isinstance(error, DiskFull) and not self._options.watch):
+                raise
+            self._log.add("queue.wait", f"{error.message}; again in {self._outage.met(error):.0f} s")
+            return None
+        self._outage.over()
+        return stopped_by
+
     def _fill(self) -> str | None:
         """One look at the queue for all idle slots; `drained` when it holds nothing for us, until something ends."""
-        items, label = self._look()
-        picked = self._pick(items)
-        left = len(picked) if self._settings.cap is None else self._settings.cap - self._started
-        for slot, item in zip(self._idle_slots(), picked[:left], strict=False):
+        picked = self._picker.look(self._ours())
+        left = len(picked.chosen) if self._settings.cap is None else self._settings.cap - self._started
+        for slot, item in zip(self._idle_slots(), picked.chosen[:left], strict=False):
             boot.demand_space(self._project)
-            self._start(slot, item, items, label)
-        held = self._queue.is_held_elsewhere(items, ours=self._ours())
-        if held and not picked and not self._lanes:
-            self._say_what_is_awaited(items)
-        poll_s = self._project.config.poll_s
-        self._look_again_s = self._project.clock.monotonic_s() + (min(_FOREIGN_WAIT_S, poll_s) if held else poll_s)
-        return None if picked or held else "drained"
+            self._start(slot, item, picked)
+        held = self._queue.is_held_elsewhere(picked.items, ours=self._ours())
+        if held and not picked.chosen and not self._lanes:
+            self._queue.say_what_is_awaited(picked.items)
+        poll_s, watch = self._project.config.poll_s, self._options.watch
+        wait_s = min(_FOREIGN_WAIT_S, poll_s) if held and not watch else poll_s
+        self._look_again_s = self._project.clock.monotonic_s() + wait_s
+        if picked.chosen or held:
+            return None
+        if watch and not self._lanes:
+            self._fall_idle()
+        return None if watch else "drained"
 
-    def _look(self) -> tuple[list[QueueItem], str]:
-        """List the queue as `pre_pick` wants it; the items ready for us first told to the books."""
-        self._hooks.forget_picks()
-        config, filter_ = self._project.config, self._settings.filter
-        fired = self._hooks.fire(
-            HookPoint.PRE_PICK,
-            {
-                "label": config.label,
-                "state": "open",
-                "limit": None,
-                "filter": {"kind": str(filter_.kind), "value": filter_.value},
-            },
-            {},
-        )
-        label = str(fired.context["label"])
-        if fired.aborted is not None or fired.context["state"] != "open":
-            return [], label
-        items = self._queue.patient_look(filter_, label, pause=self._pause)
-        if filter_.kind is FilterKind.ISSUES and self._started == 0:
-            require_selection(items, filter_.numbers)
-        limit = fired.context["limit"]
-        ready = ready_items(items, self._left_alone)
-        self._tally.see(ready)
-        return (ready[: int(limit)] if isinstance(limit, int) else ready) or items, label
+    def _fall_idle(self) -> None:
+        """Told once each time that nothing is left to do, not with each look that finds nothing."""
+        if not self._is_idle:
+            self._is_idle = True
+            self._log.add("queue.idle", "drained")
+            if self._options.watch:
+                self._say("nothing is left to do; looking again from time to time")
+            self._hooks.fire(HookPoint.ON_IDLE, {"stats": self._tally.totals()}, {})
 
-    def _pause(self, seconds: float) -> bool:
-        """False: stop waiting, the run ends."""
-        self._bell.wait(seconds)
-        return not self._stop.draining
-
-    def _pick(self, items: Sequence[QueueItem]) -> list[QueueItem]:
-        ready = ready_items(items, self._left_alone)
-        if not ready:
-            return []
-        fired = self._hooks.fire(HookPoint.POST_PICK, {"issues": [issue_json(item.issue) for item in ready]}, {})
-        issues: Any = fired.context["issues"]  # the hook runner lets nothing but a list of known issues through
-        return choose(ready, issues)
-
-    def _start(self, slot: Slot, item: QueueItem, items: Sequence[QueueItem], label: str) -> None:
-        siblings = [f"#{other.issue.number} {other.issue.title}" for other in items if other is not item]
+    def _start(self, slot: Slot, item: QueueItem, picked: Picked) -> None:
+        siblings = [f"#{other.issue.number} {other.issue.title}" for other in picked.items if other is not item]
         attempt = slot.open(
             item,
             self._queue.thread(item.issue),
-            label,
+            picked.label,
             prior_hooks=self._hooks.runs,
             siblings=siblings,
             taken_n=self._queue.taken_n.get(item.issue.number, 0),
@@ -267,21 +318,53 @@ class _Run:
 
     def _work(self, attempt: Attempt) -> None:
         """Run one attempt in a lane of its own."""
+        self._is_idle = False
         self._started += 1
         self._tally.begin(attempt.issue.number)
-        self._lanes.append(Lane(attempt, self._bell, self._project.clock.monotonic_s()))
+        self._lanes.append(Lane(attempt, self._bell))
+
+    def _take_up_owed(self) -> None:
+        """What could not be told is told by the run that watches; another one leaves it to the next."""
+        for owed in self._owed.due() if self._options.watch else ():
+            if idle := self._idle_slots():
+                self._owed.take(owed)
+                attempt = recovery.take_up(self._project, owed.id, idle[0], self._log)
+                if attempt is not None:
+                    self._started -= 1  # it was counted when it began
+                    self._work(attempt)
 
     def _wait(self) -> None:
         """For an end, a signal, or the time to look at the issues that are being worked. Raises `Cancelled`."""
         clock, poll_s = self._project.clock, self._project.config.poll_s
+        self._publish()
         self._bell.wait(min(poll_s, 1.0))
+        self._say_stop()
         if self._stop.level >= 3:
             raise Cancelled("left at once; agents under their keepers go on", hint="afk run")
-        self._stop.raise_to(control.stop_level(self._project.root, self._session_id))
-        for lane in self._lanes:
-            if clock.monotonic_s() - lane.looked_s >= poll_s:
-                lane.looked_s = clock.monotonic_s()
-                lane.attempt.withdrawn = lane.attempt.withdrawn or self._queue.withdrawn(lane.attempt)
+        self._stop.raise_to(control.stop_level(self._project.root, self._session.id))
+        if clock.monotonic_s() - self._checked_s >= poll_s:
+            self._checked_s = clock.monotonic_s()
+            self._queue.note_withdrawn([lane.attempt for lane in self._lanes])
+
+    def _say_stop(self) -> None:
+        """Of signals alone, and here: a handler may interrupt whoever is speaking."""
+        for count in range(self._said_stop + 1, min(self._signals.count, 3) + 1):
+            self._say(_STOP_WORDS[count])
+            self._said_stop = count
+
+    def _reload(self) -> None:
+        """What changed in the configuration applies to whatever starts from now on."""
+        project = self._watch.look(self._settings.runner)
+        if project is not None:
+            if self._options.runner is None and self._settings.runner == self._project.config.runner:
+                self._settings.runner = project.config.runner
+            self._project = project
+            self._queue.reconfigure(project)
+            self._picker.reconfigure(project)
+            self._hooks.reconfigure(project)
+            for slot in self._slots:
+                slot.reconfigure(project)
+        self._fit_slots()
 
     def _settle_ended(self) -> None:
         """Count every attempt that has ended since; an end may have freed others."""
@@ -292,32 +375,69 @@ class _Run:
             self._settle(lane.attempt, lane.result)
 
     def _settle(self, attempt: Attempt, result: Outcome | BaseException | None) -> None:
-        """Count what came of it; what could not be told to anybody stays in the journal for the next boot."""
+        """Count what came of it; what could not be told to anybody stays in the journal for whoever takes it up."""
         outcome = result if isinstance(result, Outcome) else None
         self._tally.end(attempt, outcome)
-        if outcome is not None:
-            attempt.progress.counted()
-            merge_sha = attempt.journal.fact("merge_sha") if outcome is Outcome.DONE else None
-            self._ended.append(Ended(str(attempt.id), attempt.issue.number, outcome, merge_sha))
-            self._exhausted = outcome is Outcome.EXHAUSTED
-            if outcome is Outcome.CLAIM_LOST:  # nothing is told about it, so nothing else would ever stop it
-                self._left_alone.add(attempt.issue.number)
+        if isinstance(result, BaseException):
+            self._owe(attempt, result)
             return
-        self._left_alone.add(attempt.issue.number)
-        if result is None:  # somebody else has it, or it is not ready any more
+        self._owed.paid(attempt)
+        if outcome is None:  # somebody else has it, or it is not ready any more
+            self._picker.leave_alone(attempt.issue.number)
             self._started -= 1
             return
-        self._owed.append(attempt)
-        assert isinstance(result, BaseException)
-        if isinstance(result, DiskFull) or not isinstance(result, Exception):
-            raise result
-        told = result.message if isinstance(result, AfkError) else f"a bug in afk: {type(result).__name__}"
+        attempt.progress.counted()
+        merge_sha = attempt.journal.fact("merge_sha") if outcome is Outcome.DONE else None
+        self._ended.append(Ended(str(attempt.id), attempt.issue.number, outcome, merge_sha))
+        if outcome is Outcome.CLAIM_LOST:  # nothing is told about it, so nothing else would ever stop it
+            self._picker.leave_alone(attempt.issue.number)
+        self._note_exhaustion(attempt, outcome)
+
+    def _note_exhaustion(self, attempt: Attempt, outcome: Outcome) -> None:
+        self._exhausted = outcome is Outcome.EXHAUSTED
+        if not self._exhausted:
+            self._rest.over()
+        elif self._options.watch:
+            told = attempt.journal.get(Step.ENDED).get("not_before")
+            until = self._rest.begin(datetime.fromisoformat(told) if told else None)
+            self._say(f"the agent's account is used up; nothing new is started before {until:%H:%M:%S}")
+
+    def _owe(self, attempt: Attempt, error: BaseException) -> None:
+        """Its end could not be told. A watching run takes it up again, every other one leaves it to the next."""
+        watch, passes, is_news = self._options.watch, is_outage(error), not self._owed.knows(attempt)
+        wait_s = self._owed.add(attempt, passes=passes)
+        if not isinstance(error, Exception) or (isinstance(error, DiskFull) and not watch):
+            raise error
+        told = error.message if isinstance(error, AfkError) else f"a bug in afk: {type(error).__name__}"
         if attempt.journal.restore():
             told = f"{attempt.directory} was deleted while it was worked; what was committed is on {attempt.branch}"
-        self._log.add("attempt.owed", "".join(traceback.format_exception(result)), journal=attempt.journal)
-        self._say(f"{attempt.id}: {told}; the next `afk run` goes on")
-        if isinstance(result, (RemoteUnreachable, TrackerError)) and result.retryable:
-            self._stop.raise_to(1)  # nobody answers: the others would end no better
+        self._log.add("attempt.owed", "".join(traceback.format_exception(error)), journal=attempt.journal)
+        if is_news:
+            self._say(f"{attempt.id}: {told}; {'it is taken up again' if watch else 'the next `afk run` goes on'}")
+        if passes and watch:  # nobody answers: the others would end no better
+            self._look_again_s = self._project.clock.monotonic_s() + wait_s
+        elif passes:
+            self._stop.raise_to(1)
+
+    # ── Telling ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _publish(self) -> None:
+        working = {lane.slot: lane.attempt for lane in self._lanes}
+        self._outlook.publish(self._slots, working, self._reasons(), self._watch.problem)
+
+    def _reasons(self) -> list[Why]:
+        """Why nothing new starts; empty when nothing speaks against it but slots that are all at work."""
+        if self._stop.draining:
+            return [Why("stopping", "what runs is finished, nothing new is started")]
+        if self._said_paused:
+            return [Why("paused", "paused until `afk resume`")]
+        if self._outage.error is not None:
+            return [Why("away", self._outage.error.message, until=self._outage.until)]
+        if self._rest.holds:
+            return [Why("exhausted", "the agent's account is used up", until=self._rest.until)]
+        if (stopped_by := self._why_to_stop()) is not None:
+            return [Why(stopped_by, f"stopped by `{stopped_by}`; what runs is finished")]
+        return waiting_for(self._queue.last) if self._picker.has_looked and self._idle_slots() else []
 
     def _report(self, stopped_by: str) -> Report:
         waiting = tuple(
@@ -325,5 +445,11 @@ class _Run:
             for item in self._queue.last
             if item.reasons and item.state in (QueueState.WAITING, QueueState.CLAIMED, QueueState.BLOCKED)
         )
-        stranded = tuple(Stranded(attempt.issue.number, attempt.branch) for attempt in self._owed)
-        return Report(self._session_id, stopped_by, self._tally, tuple(self._ended), waiting, stranded)
+        stranded = tuple(Stranded(attempt.issue.number, attempt.branch) for attempt in self._owed.attempts)
+        return Report(self._session.id, stopped_by, self._tally, tuple(self._ended), waiting, stranded)
+
+
+def _drift(attempt: Attempt) -> str:
+    """That another version of afk began it, for people (R33)."""
+    began = attempt.journal.fact("afk_version")
+    return f"; afk {began} began it, this is {__version__}" if began not in (None, __version__) else ""

@@ -65,16 +65,17 @@ class Category(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`fix` is a command to type or a key to set; None when there is nothing to mend."""
+    """`fix` is a command to type or a key to set; None when there is nothing to mend. `passes`: it may go by itself."""
 
     status: CheckStatus
     summary: str
     fix: str | None = None
+    passes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class DoctorCheck:
-    """One line of `afk doctor`."""
+    """One line of `afk doctor`. `passes`: what failed may go by itself, as a remote that does not answer."""
 
     id: str
     category: Category
@@ -82,6 +83,7 @@ class DoctorCheck:
     summary: str
     fix: str | None
     duration_ms: int
+    passes: bool = False
 
 
 def passed(summary: str) -> Finding:
@@ -94,6 +96,11 @@ def warn(summary: str, fix: str) -> Finding:
 
 def fail(summary: str, fix: str) -> Finding:
     return Finding(CheckStatus.FAIL, summary, fix)
+
+
+def fail_by(error: AfkError, fix: str) -> Finding:
+    """What an error says; its own hint is the better cure."""
+    return Finding(CheckStatus.FAIL, error.message, error.hint or fix, passes=error.retryable)
 
 
 def skipped(summary: str) -> Finding:
@@ -197,7 +204,7 @@ def check_config(ground: Ground) -> Finding:
 def check_remote(ground: Ground) -> Finding:
     heads = ground.heads
     if isinstance(heads, AfkError):
-        return fail(heads.message, heads.hint)
+        return fail_by(heads, "")
     if not heads:
         return fail(f"the remote {_shown_url(ground)} has no branch yet", f"git push {_remote(ground)} HEAD")
     return passed(f"{_remote(ground)} answers: {_shown_url(ground)}")
@@ -210,7 +217,8 @@ def check_base(ground: Ground) -> Finding:
     try:
         base = ground.base
     except GitError as error:
-        return fail(error.message, "name the branch as afk.base in .red/config.yaml")
+        fix = "name the branch as afk.base in .red/config.yaml"
+        return Finding(CheckStatus.FAIL, error.message, fix, passes=error.retryable)
     if f"refs/heads/{base}" in heads:
         return passed(f"work starts from {base} and lands on it")
     return fail(f"the remote has no branch {base}", f"git push {remote} HEAD:refs/heads/{base}")
@@ -316,7 +324,7 @@ def _shown_url(ground: Ground) -> str:
 def check_tracker(ground: Ground) -> Finding:
     issues = ground.issues
     if isinstance(issues, AfkError):
-        return fail(issues.message, issues.hint or "afk queue list")
+        return fail_by(issues, "afk queue list")
     problems = ground.project.tracker.problems()
     if problems:
         return warn(f"{_count(problems, 'issue')} cannot be read: {problems[0]}", "afk queue list")
@@ -461,8 +469,8 @@ def _carry_out(id: str, category: Category, check: Check, ground: Ground) -> Doc
     try:
         finding = check(ground)
     except AfkError as error:
-        finding = fail(error.message, error.hint or "afk doctor")
+        finding = fail_by(error, "afk doctor")
     except Exception as error:  # noqa: BLE001 - a fault of one check must not hide what the others found
         finding = Finding(CheckStatus.ERROR, f"could not be checked: {type(error).__name__}: {error}")
     spent_ms = round((time.monotonic() - started) * 1000)
-    return DoctorCheck(id, category, finding.status, finding.summary, finding.fix, spent_ms)
+    return DoctorCheck(id, category, finding.status, finding.summary, finding.fix, spent_ms, finding.passes)

@@ -15,9 +15,8 @@ __all__ = ["Lane"]
 class Lane:
     """One attempt at work in a thread of its own; the bell rings when it has ended."""
 
-    def __init__(self, attempt: Attempt, bell: Bell, now_s: float) -> None:
+    def __init__(self, attempt: Attempt, bell: Bell) -> None:
         self.attempt = attempt
-        self.looked_s = now_s
         self.result: Outcome | BaseException | None = None
         self.has_ended = False
         self._bell = bell

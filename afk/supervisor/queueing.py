@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -9,6 +10,7 @@ from datetime import datetime, timedelta
 from afk.adapters.claims import held_claims, read_claim
 from afk.attempt import history
 from afk.attempt.briefing import Thread, read_thread
+from afk.attempt.journal import Step
 from afk.attempt.progress import Log
 from afk.attempt.session import Attempt, Project
 from afk.domain.attempt import AttemptId
@@ -16,7 +18,7 @@ from afk.domain.issue import Filter, Issue
 from afk.domain.queue import RUNNING, IssueFacts, QueueItem, QueueState, blockers, judge
 from afk.domain.recovery import attempts_used, wait_s, waits_until
 from afk.domain.trust import may_queue
-from afk.errors import IssueNotFound, RemoteUnreachable, TrackerError
+from afk.errors import IssueNotFound, TrackerError
 from afk.supervisor.leases import Sight, Sights
 from afk.supervisor.takeover import take_over
 
@@ -47,8 +49,15 @@ class Queue:
         self._log = log
         self._sights = Sights(project.state / "claims.json", project.clock)
         self._threads: dict[int, tuple[datetime, Thread]] = {}
+        self._listed: Mapping[int, Issue] = {}
+        self._listed_s = -math.inf
         self._told: set[str] = set()
         self._losses: Mapping[int, tuple[int, datetime]] = {}
+        self._awaited: set[int] = set()
+
+    def reconfigure(self, project: Project) -> None:
+        """Judge by another configuration from the next look on; the tracker and the remote are the same."""
+        self._project = project
 
     def look(self, filter: Filter, label: str, *, acting: bool = True) -> list[QueueItem]:
         """Every open issue that the filter lets through, in order, with its state and reasons.
@@ -57,9 +66,10 @@ class Queue:
         nothing is written anywhere. Raises `TrackerError`, `RemoteUnreachable`: a failed read is no empty queue (L06).
         """
         project = self._project
-        issues = project.tracker.open_issues()
+        issues = self._list()
         self._losses = history.losses(project.state)
         self._tell(project.tracker.problems())
+        self._threads = {number: known for number, known in self._threads.items() if number in self._listed}
         claims = held_claims(project.root, project.url)
         held = self._held(claims, acting=acting)
         if acting:
@@ -67,7 +77,7 @@ class Queue:
             taken = [number for number in stale if take_over(project, number, claims[number], label, self._log)]
             self.taken_n |= {number: held.pop(number).attempt_n for number in taken}
             if taken or self._repair_labels(issues, claims, label):
-                issues = project.tracker.open_issues()
+                issues = self._list()
         self.last = judge(
             issues,
             label=label,
@@ -80,29 +90,40 @@ class Queue:
         )
         return list(self.last)
 
-    def patient_look(self, filter: Filter, label: str, *, pause: Callable[[float], bool]) -> list[QueueItem]:
-        """`look`, and again while tracker or remote do not answer, up to `afk.recovery.backoff_max_s` (R59).
-
-        `pause` waits and says whether to go on. Raises what `look` raises once patience is over.
-        """
-        clock, patience_s = self._project.clock, self._project.config.recovery.backoff_max_s
-        began, wait_s = clock.monotonic_s(), 2.0
-        while True:
-            try:
-                return self.look(filter, label)
-            except (TrackerError, RemoteUnreachable) as error:
-                if not error.retryable or clock.monotonic_s() - began + wait_s > patience_s or not pause(wait_s):
-                    raise
-                self._log.add("queue.wait", f"{error.message}; again in {wait_s:.0f} s")
-                wait_s = min(wait_s * 2, 60.0)
-
     def is_held_elsewhere(self, items: Sequence[QueueItem], ours: Collection[int]) -> bool:
         """Whether the only work left is held by claims of others, which change or run out by themselves."""
         others = [item for item in items if item.issue.number not in ours]
         return any(item.state is QueueState.CLAIMED and item.reasons[0].code == "claimed" for item in others)
 
-    def withdrawn(self, attempt: Attempt) -> str | None:
-        """Why the issue is no longer ours to work: people closed it, or took its label away. None: it still is."""
+    def say_what_is_awaited(self, items: Sequence[QueueItem]) -> None:
+        """Each once: a run that only waits for others must not look as if it hung."""
+        for item in items:
+            if item.state is QueueState.CLAIMED and item.issue.number not in self._awaited and self._say is not None:
+                self._awaited.add(item.issue.number)
+                self._say(f"waiting for #{item.issue.number}: {item.reasons[0].message}, or its lease runs out")
+
+    def note_withdrawn(self, attempts: Sequence[Attempt]) -> None:
+        """Tell attempts whose issue people took back: closed, deleted, unlabelled, given to somebody else.
+
+        One listing serves all of them, the last look's while it is fresh; only an issue that looks different in it is
+        read by itself, because a listing may be older than our own label. What cannot be read says nothing (L06).
+        """
+        working = [attempt for attempt in attempts if attempt.withdrawn is None and not attempt.journal.has(Step.ENDED)]
+        if not working:
+            return
+        try:
+            listed = self._recent_listing()
+        except TrackerError as error:
+            self._log.add("queue.unread", error.message)
+            return
+        for attempt in working:
+            issue = listed.get(attempt.issue.number)
+            if issue is None or _why_withdrawn(attempt, issue, self._project.tracker.login, _is_labelled(attempt)):
+                attempt.withdrawn = self._withdrawn(attempt)
+
+    def _withdrawn(self, attempt: Attempt) -> str | None:
+        """Why the issue is no longer ours to work, asked of the tracker itself. None: it still is."""
+        labelled = _is_labelled(attempt)  # before it is read: a label that we write meanwhile was not taken away
         try:
             issue = self._project.tracker.issue(attempt.issue.number)
         except IssueNotFound:
@@ -110,11 +131,19 @@ class Queue:
         except TrackerError as error:
             self._log.add("queue.unread", error.message, journal=attempt.journal)
             return None
-        if not issue.is_open:
-            return "the issue was closed while it was worked"
-        if attempt.journal.fact("labelled") and not issue.has_label(RUNNING):
-            return f"the label `{RUNNING}` was taken away while the issue was worked"
-        return None
+        return _why_withdrawn(attempt, issue, self._project.tracker.login, labelled)
+
+    def _recent_listing(self) -> Mapping[int, Issue]:
+        """All open issues, at most one poll old."""
+        if self._project.clock.monotonic_s() - self._listed_s >= self._project.config.poll_s:
+            self._list()
+        return self._listed
+
+    def _list(self) -> list[Issue]:
+        issues = self._project.tracker.open_issues()
+        self._listed = {issue.number: issue for issue in issues}
+        self._listed_s = self._project.clock.monotonic_s()
+        return issues
 
     def thread(self, issue: Issue) -> Thread:
         """The issue's thread, read again only when the issue has changed."""
@@ -201,3 +230,17 @@ class Queue:
 
 def _is_over(sight: Sight | None, lease_s: float) -> bool:
     return sight is not None and sight.unchanged_s > lease_s
+
+
+def _is_labelled(attempt: Attempt) -> bool:
+    """Whether this attempt has written `running` on its issue."""
+    return bool(attempt.journal.fact("labelled"))
+
+
+def _why_withdrawn(attempt: Attempt, issue: Issue, login: str, labelled: bool) -> str | None:
+    if not issue.is_open:
+        return "the issue was closed while it was worked"
+    if labelled and not issue.has_label(RUNNING):
+        return f"the label `{RUNNING}` was taken away while the issue was worked"
+    others = issue.assigned_since(attempt.issue, but=login)
+    return f"the issue was assigned to {', '.join(others)} while it was worked" if others else None

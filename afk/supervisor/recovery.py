@@ -15,7 +15,7 @@ from afk.domain.attempt import AttemptId
 from afk.errors import AfkError, DiskFull, JournalBroken
 from afk.supervisor.slot import Slot
 
-__all__ = ["unfinished"]
+__all__ = ["take_up", "unfinished"]
 
 
 def unfinished(project: Project, slot: Slot, log: Log) -> Iterator[Attempt]:
@@ -29,12 +29,13 @@ def unfinished(project: Project, slot: Slot, log: Log) -> Iterator[Attempt]:
         if attempt_id is None:
             log.add("recovery.foreign", f"{directory} is not ours; left alone")
             continue
-        attempt = _taken_up(project, attempt_id, slot, log)
+        attempt = take_up(project, attempt_id, slot, log)
         if attempt is not None:
             yield attempt
 
 
-def _taken_up(project: Project, attempt_id: AttemptId, slot: Slot, log: Log) -> Attempt | None:
+def take_up(project: Project, attempt_id: AttemptId, slot: Slot, log: Log) -> Attempt | None:
+    """One attempt that nobody works on, from its journal; None when it has its end or cannot be read (see the log)."""
     journal = _journal(project, attempt_id, slot, log)
     if journal is None or journal.has(Step.CLEARED):
         return None

@@ -13,7 +13,8 @@ from afk.domain.lifecycle import HookPoint, HookRun
 
 __all__ = ["SessionHooks"]
 
-_PICKING = (HookPoint.PRE_PICK, HookPoint.POST_PICK)
+_OF_A_LOOK = (HookPoint.PRE_PICK, HookPoint.POST_PICK, HookPoint.ON_IDLE)
+_KEPT_FOLDERS = 100  # a watching run looks thousands of times; what hooks said is in the log
 
 
 class SessionHooks:
@@ -23,7 +24,13 @@ class SessionHooks:
         self.runs: list[HookRun] = []
         self._project = project
         self._runner = runner
+        self._log = log
+        self._stopping = stopping
         shutil.rmtree(project.tmp / "hooks", ignore_errors=True)  # of earlier runs; what they said is in the log
+        self.reconfigure(project)
+
+    def reconfigure(self, project: Project) -> None:
+        """From here on the hooks that this configuration names."""
         self._hooks = HookRunner(
             root=project.root,
             commands=project.config.hooks,
@@ -31,8 +38,8 @@ class SessionHooks:
             environ=project.environ,
             run_dir=self._new_run_dir,
             on_run=self.runs.append,
-            log=lambda line: log.add("hook.stderr", line),
-            stopping=stopping,
+            log=lambda line: self._log.add("hook.stderr", line),
+            stopping=self._stopping,
         )
 
     def fire(self, point: HookPoint, context: dict[str, object], values: Mapping[str, str | int | None]) -> Fired:
@@ -42,9 +49,11 @@ class SessionHooks:
 
     def forget_picks(self) -> None:
         """Before the queue is listed again: a pick that led nowhere belongs to no envelope."""
-        self.runs[:] = [run for run in self.runs if run.lifecycle not in _PICKING]
+        self.runs[:] = [run for run in self.runs if run.lifecycle not in _OF_A_LOOK]
 
     def _new_run_dir(self) -> Path:
         runs = self._project.tmp / "hooks"
-        taken = [int(name) for path in runs.glob("*-hook") if (name := path.name.split("-")[0]).isdigit()]
+        taken = sorted(int(name) for path in runs.glob("*-hook") if (name := path.name.split("-")[0]).isdigit())
+        for old in taken[:-_KEPT_FOLDERS]:
+            shutil.rmtree(runs / f"{old}-hook", ignore_errors=True)
         return runs / f"{max(taken, default=0) + 1}-hook"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import select
 import signal
-from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType, TracebackType
 
@@ -42,14 +41,18 @@ class Bell:
 
 
 class Signals:
-    """While entered, INT, TERM and HUP raise the stop by one: finish what runs, stop the agents, leave at once."""
+    """While entered, INT, TERM and HUP raise the stop by one: finish what runs, stop the agents, leave at once.
+
+    `count` is how many came, `last` the name of the last one, empty before the first.
+    """
 
     NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
-    def __init__(self, stop: Stop, bell: Bell, on_signal: Callable[[int], None]) -> None:
+    def __init__(self, stop: Stop, bell: Bell) -> None:
+        self.count = 0
+        self.last = ""
         self._stop = stop
         self._bell = bell
-        self._on_signal = on_signal
         self._before: dict[int, object] = {}
 
     def __enter__(self) -> Signals:
@@ -64,6 +67,7 @@ class Signals:
             signal.signal(number, handler)  # type: ignore[arg-type]  # what `signal.signal` gave us
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
+        self.count += 1
+        self.last = signal.Signals(number).name
         self._stop.raise_by_one()
         self._bell.ring()
-        self._on_signal(self._stop.level)

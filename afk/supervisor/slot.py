@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from afk import __version__
 from afk.adapters import git
 from afk.adapters.claims import Claim
 from afk.adapters.files import write_atomic
@@ -71,14 +72,23 @@ class Slot:
         number: int,
     ) -> None:
         self.number = number
-        self._settings = settings
         self._project = project
+        self._settings = settings
         self._options = options
         self._stop = stop
         self._tally = tally
         self._emit = emit
         self.seam = seam
         self._worker: str | None = None
+
+    def reconfigure(self, project: Project) -> None:
+        """For the next attempt; one that has begun keeps what it began with."""
+        self._project = project
+
+    @property
+    def worker(self) -> str | None:
+        """None before the first attempt."""
+        return self._worker
 
     def open(
         self,
@@ -112,6 +122,7 @@ class Slot:
             "runner": self._settings.runner,
             "runner_kind": project.config.runner_config(self._settings.runner).kind,
             "host": project.host,
+            "afk_version": __version__,
             "owner": _owner(),
             "started_at": project.clock.now().isoformat(),
             "started_monotonic_s": project.clock.monotonic_s(),

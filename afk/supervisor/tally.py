@@ -12,10 +12,12 @@ from afk.domain.queue import QueueItem
 
 __all__ = ["Tally"]
 
+_KEPT = 1000  # the state file repeats these lists with every write, and a watching run works for weeks
+
 
 class Tally:
     """`failed` counts requeued attempts, `blocked` parked ones, and neither an issue that people took back; `total` is
-    what is done with and what is to come."""
+    what is done with and what is to come. `completed` and `durations_s` have the latest thousand."""
 
     def __init__(self, *, filter: Filter) -> None:
         self.filter = filter
@@ -46,9 +48,11 @@ class Tally:
             return
         ended = attempt.journal.get(Step.ENDED)
         self.durations_s.append(round(float(ended["duration_s"])))
+        del self.durations_s[:-_KEPT]
         if outcome is Outcome.DONE:
             self.done += 1
             self.completed.append(attempt.issue.number)
+            del self.completed[:-_KEPT]
         elif ended["decision"] == "park":
             self.blocked += 1
         elif ended["decision"] == "requeue":

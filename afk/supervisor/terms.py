@@ -14,7 +14,10 @@ __all__ = ["Ended", "Options", "Report", "Stranded", "Waiting"]
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the command line asks of one run; `cap` None is no cap, other None leave it to the configuration."""
+    """What the command line asks of one run; `cap` None is no cap, other None leave it to the configuration.
+
+    `watch`: stay up when the queue is drained. `log_path`: where a detached run's words go, None for one in a terminal.
+    """
 
     filter: Filter = field(default_factory=Filter)
     cap: int | None = None
@@ -22,6 +25,8 @@ class Options:
     runner: str | None = None
     request: str = ""
     strict: bool = False
+    watch: bool = False
+    log_path: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +56,7 @@ class Stranded:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a run came to; `stopped_by` is `drained`, `cap`, `stop` or `exhausted`."""
+    """What a run came to; `stopped_by` is `drained`, `cap`, `stop` or `exhausted`. `ended` has the last thousand."""
 
     session_id: str
     stopped_by: str

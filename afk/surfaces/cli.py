@@ -21,7 +21,7 @@ from afk.surfaces.table import Command
 from afk.wire.json_value import JsonValue
 from afk.wire.redact import surface_rules
 
-__all__ = ["load", "main"]
+__all__ = ["answered", "load", "main"]
 
 CommandFunction = Callable[[CommandContext, Arguments], Result]
 TextFunction = Callable[[Mapping[str, JsonValue]], str]
@@ -50,8 +50,13 @@ def _answer(invocation: Invocation, env: Mapping[str, str]) -> int:
     emitter = Emitter(
         invocation.wish.mode, invocation.wish.route, categories=invocation.categories, rules=surface_rules(env)
     )
+    return answered(emitter, partial(_run, invocation, env, emitter))
+
+
+def answered(emitter: Emitter, work: Callable[[], None]) -> int:
+    """Do it, and tell whatever keeps it from its end; returns the exit code. Nothing is raised."""
     try:
-        _run(invocation, env, emitter)
+        work()
     except AfkError as error:
         return _fail(emitter, error)
     except KeyboardInterrupt:

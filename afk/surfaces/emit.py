@@ -25,7 +25,7 @@ from afk.wire.afdata_render import Format, render, to_plain
 from afk.wire.json_value import JsonValue, NotJson, jsonable
 from afk.wire.redact import PLAIN, Rules, mask_text, redact
 
-__all__ = ["EVERYTHING", "READER_GONE", "Emitter", "Mode", "Route", "terminal_safe"]
+__all__ = ["EVERYTHING", "READER_GONE", "Emitter", "Line", "Mode", "Route", "terminal_safe"]
 
 READER_GONE = 141  # what a shell reports for a program that SIGPIPE ended
 EVERYTHING = frozenset({"*"})  # `--verbose`: every category of log
@@ -64,19 +64,23 @@ class Emitter:
         *,
         categories: frozenset[str] = frozenset(),
         rules: Rules = PLAIN,
-        stdout: int = _STDOUT,
-        stderr: int = _STDERR,
+        stdout: int | Line = _STDOUT,
+        stderr: int | Line = _STDERR,
     ) -> None:
         self.mode = mode
         self.exit_code: int | None = None
         self._route = route
         self._categories = categories
         self._rules = rules
-        self._out = _Line(stdout)
-        self._err = _Line(stderr)
+        self._out = Line(stdout) if isinstance(stdout, int) else stdout
+        self._err = Line(stderr) if isinstance(stderr, int) else stderr
         self._lock = threading.Lock()
         self._ended = False
         self._started_s = time.monotonic()
+
+    def elsewhere(self, line: Line) -> Emitter:
+        """One that speaks the same way on another line alone, and has not ended."""
+        return Emitter(self.mode, self._route, categories=self._categories, rules=self._rules, stdout=line, stderr=line)
 
     def log(self, category: str, message: str, **fields: object) -> None:
         """Something for whoever looks for a fault, said only if this category was asked for. It never fails the work:
@@ -159,7 +163,7 @@ class Emitter:
             self.exit_code = exit_code if failure is None else self._undelivered(event, line, failure, exit_code)
             return True
 
-    def _undelivered(self, event: Event, line: _Line, failure: OSError, exit_code: int) -> int:
+    def _undelivered(self, event: Event, line: Line, failure: OSError, exit_code: int) -> int:
         if failure.errno == errno.EPIPE:
             return READER_GONE  # nobody is there to be told what it came to
         if event["kind"] == Kind.ERROR:
@@ -171,7 +175,7 @@ class Emitter:
             self._err.try_write(self._bytes(substitute, _error_text(broken.code, broken.message, broken.hint)))
         return broken.exit_code
 
-    def _line_for(self, event: Event) -> _Line:
+    def _line_for(self, event: Event) -> Line:
         if self._route is Route.SPLIT:
             return self._out if event["kind"] == Kind.RESULT else self._err
         return self._out if self._route is Route.STDOUT else self._err
@@ -190,7 +194,7 @@ class Emitter:
         return {"duration_ms": round((time.monotonic() - self._started_s) * 1000)}
 
 
-class _Line:
+class Line:
     """One output descriptor that is written to in whole lines."""
 
     def __init__(self, fd: int) -> None:

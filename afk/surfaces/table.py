@@ -242,7 +242,7 @@ COMMANDS: tuple[Command, ...] = (
         "drain the queue: claim, work, validate, land and report, issue by issue",
         load=f"{_AT}.drain:run",
         schema="afk.run.v1",
-        more_schemas=("afk.run.plan.v1",),
+        more_schemas=("afk.run.plan.v1", "afk.run.detached.v1"),
         text=f"{_AT}.drain:run_text",
         example="afk run --once",
         options=(
@@ -256,9 +256,11 @@ COMMANDS: tuple[Command, ...] = (
             Option("--runner", "the agent to use, by its name in the configuration", NAME),
             Option("--request", "something to tell the agent beside the issue", TEXT),
             Option("--strict", "exit 1 when an issue was parked"),
+            Option("--watch", "stay up when the queue is drained, and look again until stopped"),
+            Option("--detach", "leave the terminal: begin in the background, say how to stop it, and return"),
         ),
         exits=(0, 1, 75),
-        exclusive=(("--prd", "--issues"), ("--once", "-n")),
+        exclusive=(("--prd", "--issues"), ("--once", "-n"), ("--watch", "--dry-run"), ("--detach", "--dry-run")),
     ),
     Command(
         ("stop",),

@@ -16,12 +16,12 @@ from afk.supervisor.signals import Bell
 PROGRAM = """
 from afk.attempt.session import Stop
 from afk.supervisor.signals import Bell, Signals
-stop, bell, told = Stop(), Bell(), []
-with Signals(stop, bell, told.append):
+stop, bell = Stop(), Bell()
+with Signals(stop, bell) as signals:
     print("ready", flush=True)
     for _ in range(3):
         bell.wait(3600)
-        print(stop.level, stop.draining, stop.now, told, flush=True)
+        print(stop.level, stop.draining, stop.now, signals.count, signals.last, flush=True)
 print("left", flush=True)
 bell.wait(3600)
 """
@@ -51,11 +51,11 @@ def test_three_signals_drain_then_stop_then_leave_and_each_wakes_the_loop() -> N
     with program(PROGRAM) as process:
         assert line(process) == "ready"
         process.send_signal(signal.SIGINT)
-        assert line(process) == "1 True False [1]"
+        assert line(process) == "1 True False 1 SIGINT"
         process.send_signal(signal.SIGTERM)
-        assert line(process) == "2 True True [1, 2]"
+        assert line(process) == "2 True True 2 SIGTERM"
         process.send_signal(signal.SIGHUP)
-        assert line(process) == "3 True True [1, 2, 3]"
+        assert line(process) == "3 True True 3 SIGHUP"
         assert line(process) == "left"
 
 
@@ -87,7 +87,7 @@ def test_a_signal_does_not_break_into_what_the_loop_is_doing() -> None:
         process.send_signal(signal.SIGINT)
         process.stdin.write("\n")
         process.stdin.flush()
-        assert line(process) == "1 True False [1]"
+        assert line(process) == "1 True False 1 SIGINT"
 
 
 def ends(work: Callable[[], None]) -> bool:

@@ -29,6 +29,8 @@ def test_every_value_of_a_command_is_there_given_or_not() -> None:
         "runner": None,
         "request": None,
         "strict": False,
+        "watch": False,
+        "detach": False,
     }
 
 

@@ -21,10 +21,14 @@ def doctor(context: CommandContext, _arguments: Arguments) -> Result:
     verdict, exit_code = _verdict(counts)
     payload = {
         "verdict": verdict,
-        "checks": [asdict(check) for check in checks],
+        "checks": [_payload(check) for check in checks],
         "counts": {status.value: counts[status] for status in CheckStatus},
     }
     return Result(payload, exit_code, text=_text(checks, verdict))
+
+
+def _payload(check: DoctorCheck) -> dict[str, object]:
+    return {name: value for name, value in asdict(check).items() if name != "passes"}
 
 
 def _checks(context: CommandContext) -> list[DoctorCheck]:

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from afk.agents import agent_argv
 from afk.attempt.session import Project
 from afk.domain.issue import Filter, FilterKind
 from afk.domain.queue import QueueItem, QueueState, base_directive, require_selection
-from afk.errors import ConfigError, InvalidInput
-from afk.supervisor import boot
+from afk.errors import AfkError, ConfigError, InvalidInput, SupervisorRunning
+from afk.supervisor import boot, control
 from afk.supervisor.drain import drain
 from afk.supervisor.queueing import Queue
 from afk.supervisor.terms import Options, Report
 from afk.surfaces.commands.opening import LookingLog, open_project, rfc3339
 from afk.surfaces.context import Arguments, CommandContext, Result
+from afk.surfaces.detach import Announce, leave_terminal
+from afk.surfaces.emit import Emitter
 
 __all__ = ["run", "run_text"]
 
 PLAN_SCHEMA = "afk.run.plan.v1"
+DETACHED_SCHEMA = "afk.run.detached.v1"
 
 
 def run(context: CommandContext, arguments: Arguments) -> Result:
@@ -29,8 +35,85 @@ def run(context: CommandContext, arguments: Arguments) -> Result:
     options = _options(project, arguments)
     if arguments.flag("dry_run"):
         return _plan(context, project, options)
-    report = drain(project, options, emit=_emitter(context), say=lambda line: _say(context, line))
+    if arguments.flag("detach"):
+        return _detached(context, project, options)
+    return _drained(context, project, options)
+
+
+def _drained(
+    context: CommandContext,
+    project: Project,
+    options: Options,
+    begun: Callable[[str, str], None] = lambda session_id, waits_for: None,
+) -> Result:
+    report = drain(project, options, emit=_emitter(context), say=lambda line: _say(context, line), begun=begun)
     return Result(_payload(project, report), exit_code=report.exit_code(strict=options.strict), schema="afk.run.v1")
+
+
+# ── In the background ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _detached(context: CommandContext, project: Project, options: Options) -> Result:
+    """Bad input and a supervisor that is there already are told here, before anything leaves the terminal (L43)."""
+    boot.make_ground(project)
+    found = control.running(project.root)
+    if found is not None:
+        told = f"another `afk run` works in {project.root} (pid {found.pid})"
+        raise SupervisorRunning(told, hint="afk status")
+    log = project.tmp / "run.log"
+    begun = leave_terminal(
+        project.root,
+        context.emitter,
+        log,
+        partial(_in_background, context, project, replace(options, log_path=str(log))),
+    )
+    payload = {
+        "pid": begun["pid"],
+        "session_id": begun["session_id"],
+        "log_path": str(log),
+        "watching": options.watch,
+        "waits_for": begun["waits_for"] or None,
+        "next_commands": ["afk status", f"tail -f {shlex.quote(str(log))}", "afk stop"],
+    }
+    return Result(payload, schema=DETACHED_SCHEMA, text=_detached_text(payload))
+
+
+def _in_background(
+    context: CommandContext, project: Project, options: Options, emitter: Emitter, announce: Announce
+) -> int:
+    """What the child does: the same run, telling its log; the first word goes to whoever waits at the terminal."""
+    from afk.surfaces.cli import answered
+
+    there = replace(context, emitter=emitter, stdout_is_terminal=True)
+
+    def work() -> None:
+        try:
+            result = _drained(
+                there,
+                project,
+                options,
+                begun=lambda session_id, waits_for: announce({"session_id": session_id, "waits_for": waits_for}),
+            )
+        except AfkError as error:
+            announce({"error": {"code": error.code, "message": error.message, "hint": error.hint}})
+            raise
+        emitter.result(result.payload, schema="afk.run.v1", exit_code=result.exit_code, text=run_text)
+
+    return answered(emitter, work)
+
+
+def _detached_text(payload: Mapping[str, Any]) -> str:
+    lines = [
+        f"afk run works in the background: pid {payload['pid']}, session {payload['session_id']}",
+        f"its words: {payload['log_path']}",
+        "look: afk status; to stop it: afk stop (finish what runs), afk stop --now (keep the work, stop the agents)",
+    ]
+    if payload["waits_for"]:
+        lines.append(f"it waits: {payload['waits_for']}")
+    return "\n".join(lines) + "\n"
+
+
+# ── Options ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _options(project: Project, arguments: Arguments) -> Options:
@@ -44,6 +127,7 @@ def _options(project: Project, arguments: Arguments) -> Options:
         runner=runner,
         request=arguments.text_or_none("request") or "",
         strict=arguments.flag("strict"),
+        watch=arguments.flag("watch"),
     )
 
 

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from afk import __version__
 from afk.adapters import git
 from afk.adapters.process import Identity, boot_id, is_alive
 from afk.attempt import history
@@ -20,6 +21,9 @@ from afk.wire.statefile import State, StateFileError
 __all__ = ["status"]
 
 _TOTALS = ("total", "done", "failed", "blocked", "queued", "in_flight")
+_SLOT_KEYS = ("slot", "state", "worker_id", "issue_number", "attempt_id", "reason")
+_WHY_KEYS = ("code", "message", "issue_number", "until_rfc3339")
+_SHOWN_REASONS = 5
 
 
 def status(context: CommandContext, _arguments: Arguments) -> Result:
@@ -27,7 +31,8 @@ def status(context: CommandContext, _arguments: Arguments) -> Result:
     root = git.toplevel(context.cwd)
     config_path = context.config_path or root / ".red" / "config.yaml"
     daemon = _daemon(root)
-    workers = [*_workers(root)]
+    activity = _activity(root, daemon)
+    workers = [worker for worker in _workers(root) if worker.word != "idle" or _has_slot(worker.id, activity)]
     newest = max((worker for worker in workers if worker.state), key=lambda worker: worker.written_at, default=None)
     shown = [worker.payload() for worker in workers if worker.word]
     settings = _settings(config_path)
@@ -39,12 +44,13 @@ def status(context: CommandContext, _arguments: Arguments) -> Result:
             "config_path": str(config_path),
         },
         "daemon": daemon,
+        "activity": activity,
         "runner": newest.state.runner or None if newest and newest.state else None,
         "filter": _filter(newest.state if newest else None),
         "totals": _totals(newest.state if newest else None, shown),
         "workers": shown,
         "last_attempt": _last_attempt(root),
-        "notes": [*_notes(config_path, settings, daemon, shown)],
+        "notes": [*_notes(config_path, settings, daemon, shown), *_notes_of(activity)],
     }
     return Result(payload, text=_text(payload))
 
@@ -64,6 +70,41 @@ def _daemon(root: Path) -> dict[str, object]:
         "started_at_rfc3339": _instant(record.get("started_at")),
         "session_id": record.get("session_id"),
     }
+
+
+def _activity(root: Path, daemon: Mapping[str, object]) -> dict[str, Any] | None:
+    """What the live supervisor says that it does, and why nothing new starts; None when none lives, or none has said
+    so yet. What a dead one or another version wrote is not repeated."""
+    found = _json(root / ".red" / "tmp" / "supervisor.state.json") if daemon["state"] == "running" else None
+    if not found or (found.get("version"), found.get("session_id")) != (1, daemon["session_id"]):
+        return None
+    try:
+        return {
+            "afk_version": found["afk_version"],
+            "watching": bool(found["watching"]),
+            "log_path": found["log_path"],
+            "slots": [{key: slot[key] for key in _SLOT_KEYS} for slot in found["slots"]],
+            "waits_for": [{key: why[key] for key in _WHY_KEYS} for why in found["waits_for"]],
+            "config_problem": found["config_problem"],
+        }
+    except (KeyError, TypeError):
+        return None
+
+
+def _has_slot(worker_id: str, activity: Mapping[str, Any] | None) -> bool:
+    """Whether an idle worker is still one: its slot may be closed, or go by another name now."""
+    return activity is None or any(slot["worker_id"] == worker_id for slot in activity["slots"])
+
+
+def _notes_of(activity: Mapping[str, Any] | None) -> Iterator[dict[str, str]]:
+    if activity is None:
+        return
+    if activity["afk_version"] != __version__:  # R33: an upgrade does not reach who runs already
+        message = f"`afk run` is still afk {activity['afk_version']}, this is {__version__}; stop it and start it again"
+        yield {"code": "version_drift", "message": message}
+    if activity["config_problem"]:
+        message = f"the configuration cannot be used, the last good one stays: {activity['config_problem']}"
+        yield {"code": "config_broken", "message": message}
 
 
 def _identity(record: Mapping[str, Any] | None) -> Identity | None:
@@ -251,6 +292,7 @@ def _text(payload: Mapping[str, Any]) -> str:
         ("project", payload["project"]["root_path"]),
         ("base", payload["project"]["base_branch"] or "the remote's default branch"),
         ("run", f"{running}; {counts}, {totals['queued']} waiting"),
+        *(("waits for", _why_text(why)) for why in _reasons(payload)[:_SHOWN_REASONS]),
         *((f"worker {worker['worker_id']}", _worker_text(worker)) for worker in payload["workers"]),
         (
             "last attempt",
@@ -258,6 +300,14 @@ def _text(payload: Mapping[str, Any]) -> str:
         ),
     ]
     return "\n".join([aligned(facts), *(f"note: {note['message']}" for note in payload["notes"])]) + "\n"
+
+
+def _reasons(payload: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return payload["activity"]["waits_for"] if payload["activity"] else []
+
+
+def _why_text(why: Mapping[str, Any]) -> str:
+    return str(why["message"]) + (f" (until {why['until_rfc3339']})" if why["until_rfc3339"] else "")
 
 
 def _worker_text(worker: Mapping[str, Any]) -> str:
