@@ -31,6 +31,7 @@
     ├─ DestinationExists         destination_exists    4   `init` or `demo` would overwrite something
     ├─ GroundUnfit               ground_unfit          4   a boot check failed; the cure is in the hint
     ├─ DetachFailed              detach_failed         4   the background process died before it had begun
+    ├─ ServiceUnavailable        service_unavailable   4   no service manager of this user answers
     └─ Cancelled                 cancelled           130   a second signal
 
 Outcomes of an attempt are values (`domain/outcome.py`), not errors. `docs/errors.md` gives the cure for each code.
@@ -70,6 +71,7 @@ __all__ = [
     "RemoteDenied",
     "RemoteMissing",
     "RemoteUnreachable",
+    "ServiceUnavailable",
     "SupervisorRunning",
     "TrackerDenied",
     "TrackerError",
@@ -234,6 +236,10 @@ class GroundUnfit(AfkError):
 
 class DetachFailed(AfkError):
     code = "detach_failed"
+
+
+class ServiceUnavailable(AfkError):
+    code = "service_unavailable"
 
 
 class Cancelled(AfkError):

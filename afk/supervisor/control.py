@@ -7,6 +7,7 @@ sessions until somebody resumes.
 from __future__ import annotations
 
 import json
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +16,9 @@ from typing import Any
 from afk.adapters.files import write_atomic
 from afk.adapters.process import Identity, is_alive
 
-__all__ = ["Supervisor", "is_paused", "running", "set_paused", "stop_level", "wish_stop"]
+__all__ = ["Supervisor", "is_paused", "running", "set_paused", "stop_level", "wait_for_end", "wish_stop"]
 
+_LOOK_S = 0.1
 _CONTROL = Path(".red") / "tmp" / "control.json"
 _PAUSED = Path(".red") / "state" / "paused.json"
 _SUPERVISOR = Path(".red") / "tmp" / "supervisor.json"
@@ -38,6 +40,12 @@ def running(root: Path) -> Supervisor | None:
         return Supervisor(identity.pid, str(record["session_id"])) if is_alive(identity) else None
     except (KeyError, TypeError, ValueError):
         return None
+
+
+def wait_for_end(root: Path, supervisor: Supervisor) -> None:
+    """Until this very supervisor is gone, however long that takes."""
+    while running(root) == supervisor:
+        time.sleep(_LOOK_S)
 
 
 def wish_stop(root: Path, session_id: str, level: int) -> None:

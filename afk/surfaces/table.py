@@ -268,7 +268,32 @@ COMMANDS: tuple[Command, ...] = (
         load=f"{_AT}.control:stop",
         schema="afk.stop.v1",
         example="afk stop --now",
-        options=(Option("--now", "stop the agents too; their work is kept, their issues go back to the queue"),),
+        options=(
+            Option("--now", "stop the agents too; their work is kept, their issues go back to the queue"),
+            Option("--wait", "return only when the run has ended"),
+        ),
+    ),
+    Command(
+        ("service", "install"),
+        "have `afk run --watch` of this checkout started by systemd (or launchd), now and after a boot",
+        load=f"{_AT}.service:install",
+        schema="afk.service.install.v1",
+        example="afk service install --dry-run",
+        options=(Option("--dry-run", "show what would be written; touch nothing"),),
+    ),
+    Command(
+        ("service", "status"),
+        "whether this checkout has a service, and how it is",
+        load=f"{_AT}.service:status",
+        schema="afk.service.status.v1",
+        example="afk service status",
+    ),
+    Command(
+        ("service", "remove"),
+        "take the service of this checkout away; what runs is finished",
+        load=f"{_AT}.service:remove",
+        schema="afk.service.remove.v1",
+        example="afk service remove",
     ),
     Command(
         ("pause",),

@@ -13,7 +13,8 @@ __all__ = ["pause", "resume", "stop"]
 
 
 def stop(context: CommandContext, arguments: Arguments) -> Result:
-    """Asks the supervisor of this checkout to end; it answers by ending. Nobody there: `changed` is false."""
+    """Asks the supervisor of this checkout to end; it answers by ending, for which `--wait` waits without a limit.
+    Nobody there: `changed` is false."""
     root = git.toplevel(context.cwd)
     level = 2 if arguments.flag("now") else 1
     found = control.running(root)
@@ -21,12 +22,17 @@ def stop(context: CommandContext, arguments: Arguments) -> Result:
     if found is not None and level > before:
         control.wish_stop(root, found.session_id, level)
     changed = found is not None and level > before
+    if found is not None and arguments.flag("wait"):
+        control.wait_for_end(root, found)
     return Result(
         {
             "action": "stop",
             "changed": changed,
             "before": {"running": found is not None, "stop_level": before},
-            "after": {"running": found is not None, "stop_level": max(level, before) if found else 0},
+            "after": {
+                "running": found is not None and control.running(root) == found,
+                "stop_level": max(level, before) if found else 0,
+            },
             "target": None if found is None else {"pid": found.pid, "session_id": found.session_id},
         },
         text=_stop_text(found, level),
