@@ -230,6 +230,7 @@ def _issue(record: Mapping[str, Any]) -> Issue:
         updated_at=_instant(record["updated_at"]),
         closed_reason=record.get("state_reason") if state == "closed" else None,
         url=record.get("html_url"),
+        assignees=tuple(str(person["login"]) for person in record.get("assignees") or ()),
     )
 
 

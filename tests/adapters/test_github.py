@@ -195,6 +195,14 @@ def test_a_strangers_permission_is_none(tracker: GithubTracker) -> None:
     assert not tracker.can_write("ghost")
 
 
+def test_whom_an_issue_is_assigned_to_is_known(github: Github, tracker: GithubTracker, repo: str) -> None:
+    """R69: a person who takes it over while it is worked is seen."""
+    number = tracker.create_issue(title="t", body="").number
+    api(github).put("POST", f"/repos/{repo}/issues/{number}/assignees", {"assignees": ["afk"]})
+    assert tracker.issue(number).assignees == ("afk",)
+    assert [issue.assignees for issue in tracker.open_issues()] == [("afk",)]
+
+
 def test_a_pull_request_is_no_issue(github: Github, tracker: GithubTracker, repo: str) -> None:
     """R63: the server lists both, and both have numbers."""
     number = tracker.create_issue(title="t", body="").number
