@@ -109,7 +109,7 @@ class _Run:
         self._slots: list[Slot] = []
         self._lanes: list[Lane] = []
         self._look_again_s = 0.0
-        self._checked_s = 0.0  # when the issues at work were last compared with the tracker
+        self._checked_s = project.clock.monotonic_s()  # when the issues at work were last compared with the tracker
         self._is_idle = False
         self._said_paused = False
         self._said_stop = 0
