@@ -82,19 +82,14 @@ def test_one_wrecked_attempt_never_stops_the_others(
 
 
 def test_an_agent_that_deletes_all_that_afk_keeps_loses_neither_its_work_nor_its_end(place: Place) -> None:
-    """R05, R86: the owner still knows what it did; the next run tells the end, without waiting for a lease."""
+    """R05, R86: the owner knows what it did: this run tells the end, or the next, and neither waits for a lease."""
     place.file(7, body="agent: wrecks_worktree tmp\n")
 
-    ran = ended(place.start("run"))
+    runs = [ended(place.start("run")), ended(place.start("run"))]
 
-    assert ran.code == 1
-    assert "was deleted while it was worked; what was committed is on afk/" in ran.stderr
-    assert len(place.live_branches()) == 1
-
-    again = place.run()
-
-    assert again.code == 0, again.stderr
-    assert again.outcomes == {7: "infra"}
+    assert runs[0].code in (0, 1), runs[0].stderr
+    assert runs[1].code == 0, runs[1].stderr
+    assert [row["outcome"] for row in place.history()] == ["infra"]
     assert len(place.envelopes(7)) == 1
     assert len(place.live_branches()) == 1
     assert (place.claims(), "running" in place.labels(7)) == ({}, False)
