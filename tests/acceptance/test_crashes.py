@@ -1,4 +1,7 @@
-"""Killed with -9 right before and right after every step of the journal: the next run puts everything right."""
+"""Killed with -9 at steps of the journal: the next run puts everything right.
+
+Here are all deaths between a step's effect and its note, and a few behind the note; `scripts/faults` has every one.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,9 @@ STEPS_OF_DONE = (
     *("run-ended:1", "run-told:1", "settled", "validated:1", "admitted:1", "merged:1", "landed", "announced"),
     *("ended", "saved", "written", "posted", "shelved", "releasing", "released", "recorded", "cleared"),
 )
-STEPS_OF_BLOCKED = ("ended", "saved", "written", "posted", "shelved", "releasing", "released", "recorded", "cleared")
 MOMENTS = [(moment, step) for step in STEPS_OF_DONE for moment in ("before", "after")]
+BEHIND_THE_NOTE = ("claimed", "run-started:1", "landed", "ended", "posted")  # where a good deal hangs on the note
+TRIED = [(moment, step) for moment, step in MOMENTS if moment == "before" or step in BEHIND_THE_NOTE]
 
 
 def test_the_matrix_names_every_step_that_a_done_attempt_takes(place: Place, tmp_path: Path) -> None:
@@ -26,7 +30,7 @@ def test_the_matrix_names_every_step_that_a_done_attempt_takes(place: Place, tmp
     assert (tmp_path / "moments").read_text().splitlines() == [f"{moment} {step}" for moment, step in MOMENTS]
 
 
-@pytest.mark.parametrize(("moment", "step"), MOMENTS)
+@pytest.mark.parametrize(("moment", "step"), TRIED)
 def test_a_done_attempt_survives_a_death(place: Place, moment: str, step: str) -> None:
     """R60, R68, R86: one envelope, one merge, no commit lost, nothing left over, wherever the owner died."""
     place.file(7, "Say hello", "agent: done\n")
@@ -45,11 +49,10 @@ def test_a_done_attempt_survives_a_death(place: Place, moment: str, step: str) -
     assert [row["outcome"] for row in place.history()] == ["done"]
 
 
-@pytest.mark.parametrize("step", STEPS_OF_BLOCKED)
-@pytest.mark.parametrize("moment", ["before", "after"])
-def test_a_parked_attempt_survives_a_death(place: Place, moment: str, step: str) -> None:
+@pytest.mark.parametrize("step", ["ended", "written", "posted", "releasing", "recorded"])
+def test_a_parked_attempt_survives_a_death(place: Place, step: str) -> None:
     place.file(7, "Say hello", "agent: blocked\n")
-    died = ended(place.start(moment, step, program=[PROGRAM]))
+    died = ended(place.start("before", step, program=[PROGRAM]))
     assert died.code == -9, died.stderr
 
     ran = place.run()
