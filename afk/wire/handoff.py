@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import accumulate
 
 from afk.wire.json_value import without_lone_surrogates
 from afk.wire.safetext import clean, fence_for, one_line
@@ -158,13 +159,21 @@ _UNSEEN = (
     r"\x00-\x08\x0e-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
     r"\ufe00-\ufe0f\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff"
 )
-_NAMES = "|".join(f"[{_UNSEEN}]*".join(map(re.escape, name)) for name in (_NOTES, *_OTHERS))
-_TAG = re.compile(rf"<(?=[\s/\\{_UNSEEN}]*(?:{_NAMES})(?![a-z0-9-]))", re.IGNORECASE)
+
+_UNSEEN_RUN = re.compile(f"[{_UNSEEN}]+")
+_NAMES = frozenset((_NOTES, *_OTHERS))
+_TAG = re.compile(rf"<(?=[\s/\\{_UNSEEN}]*([a-z0-9{_UNSEEN}-]+))", re.IGNORECASE)
+
+
+def _defused(tag: re.Match[str]) -> str:
+    """The `<` of a tag: as an entity where a name of ours begins, in any case and whatever unseen is between."""
+    begins = accumulate(_UNSEEN_RUN.split(tag[1].casefold()))
+    return "&lt;" if any(name in _NAMES for name in begins) else "<"
 
 
 def _data(text: str) -> str:
     """Verbatim, but for the `<` of anything that reads like a tag of ours; line ends become LF."""
-    return without_lone_surrogates(_TAG.sub("&lt;", _with_lf(text)))
+    return without_lone_surrogates(_TAG.sub(_defused, _with_lf(text)))
 
 
 def _line(text: str) -> str:
