@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,23 +14,7 @@ from drainkit import Place
 @pytest.fixture(scope="session", autouse=True)
 def git_env(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A scratch HOME and git configuration; the value is the global configuration file."""
-    home = tmp_path_factory.mktemp("home")
-    config = home / "gitconfig"
-    config.write_text(
-        "[user]\n\tname = A Person\n\temail = person@example.invalid\n"
-        "[init]\n\tdefaultBranch = main\n[gc]\n\tauto = 0\n[advice]\n\tdetachedHead = false\n"
-    )
-    with pytest.MonkeyPatch.context() as patch:
-        for name in [name for name in os.environ if name.startswith(("GIT_", "SSH_ASKPASS", "XDG_"))]:
-            patch.delenv(name)
-        # Compiling all of afk anew costs a fifth of each process that a test starts.
-        patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
-        patch.setenv("HOME", str(home))
-        patch.setenv("XDG_CONFIG_HOME", str(home / "config"))
-        patch.setenv("XDG_CACHE_HOME", str(home / "cache"))
-        patch.setenv("GIT_CONFIG_GLOBAL", str(config))
-        patch.setenv("GIT_CONFIG_NOSYSTEM", "1")
-        patch.setenv("LC_ALL", "C")
+    with gitkit.alone(tmp_path_factory.mktemp("home")) as config:
         yield config
 
 

@@ -8,13 +8,13 @@ be those of the first drain: issues, labels, envelopes, merges, branches, claims
 from __future__ import annotations
 
 import argparse
-import os
 import random
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
+import gitkit
 from hostedkit import Hosted, hosted
 
 FAULTS: dict[str, dict[str, Any]] = {
@@ -77,7 +77,11 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", metavar="K:FAULT", help="one case, as a failed one is named")
     options = parser.parse_args()
-    _alone()
+    with tempfile.TemporaryDirectory(prefix="afk-e2e-") as home, gitkit.alone(Path(home)):
+        return compare(options)
+
+
+def compare(options: argparse.Namespace) -> int:
     wanted, log = one(None)
     print(f"without a fault: {len(log)} requests, {wanted}")
     if not options.faults and not options.only:
@@ -97,13 +101,6 @@ def _holds(case: tuple[int, str], log: list[str], wanted: object) -> bool:
     if found != wanted:
         print(f"     wanted {wanted}\n     found  {found}")
     return found == wanted
-
-
-def _alone() -> None:
-    """A git that knows nothing of the machine it runs on."""
-    config = Path(tempfile.mkdtemp(prefix="afk-e2e-")) / "gitconfig"
-    config.write_text("[user]\n\tname = A Person\n\temail = person@example.invalid\n[init]\n\tdefaultBranch = main\n")
-    os.environ |= {"GIT_CONFIG_GLOBAL": str(config), "GIT_CONFIG_NOSYSTEM": "1", "LC_ALL": "C"}
 
 
 if __name__ == "__main__":
