@@ -6,12 +6,15 @@ touch one marker file and wait for another; both come as arguments.
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
+import tempfile
 import time
 from functools import cache
 from pathlib import Path
+from typing import NoReturn
 
 HANDOFF = Path("../handoff.md")
 _NOTES = re.compile(r"(<agent-notes>\n).*?(\n</agent-notes>)", re.DOTALL)
@@ -36,6 +39,15 @@ def asked_to(what: str) -> bool:
 
 def say(line: str) -> None:
     print(line, flush=True)
+
+
+def become(name: str, *arguments: str) -> NoReturn:
+    """This process goes on as another agent of this folder, which gets the whole prompt again."""
+    with tempfile.TemporaryFile() as again:
+        again.write(prompt().encode())
+        again.seek(0)
+        os.dup2(again.fileno(), 0)
+    os.execv(sys.executable, [sys.executable, str(Path(__file__).with_name(f"{name}.py")), *arguments])
 
 
 def done() -> None:
