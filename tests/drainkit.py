@@ -65,6 +65,7 @@ class Place:
     clone: Path
     environ: dict[str, str] = field(default_factory=dict)
     started: list[subprocess.Popen[str]] = field(default_factory=list)
+    python: str = sys.executable
 
     def __enter__(self) -> Place:
         return self
@@ -138,7 +139,7 @@ class Place:
 
     def start(self, *arguments: str, program: Sequence[str] = ("-m", "afk")) -> subprocess.Popen[str]:
         process = subprocess.Popen(
-            [sys.executable, *program, *arguments],
+            [self.python, *program, *arguments],
             cwd=self.clone,
             env=os.environ | self.environ,
             stdin=subprocess.DEVNULL,
