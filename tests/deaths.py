@@ -172,8 +172,8 @@ def deaths(queue: str, workers: int, moments: Sequence[Sequence[str]]) -> Iterat
 def wrong_after(folder: Path, death: Death) -> list[str]:
     """Let it come, start `afk run` once more, and say what does not add up then.
 
-    Where only the supervisor or the whole machine died nothing may be charged; a keeper or a program that dies in a setup
-    ends that attempt as `infra`, by the law.
+    Where only the supervisor or the whole machine died nothing may be charged; a keeper or a program that dies in a
+    setup ends that attempt as `infra`, by the law.
     """
     with scene(folder, death.queue, death.workers) as place:
         first = _until_dead(place, death)

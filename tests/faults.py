@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import shutil
 import sys
 import tempfile
 from concurrent.futures import ProcessPoolExecutor
@@ -32,11 +33,15 @@ def every() -> list[Death]:
 
 
 def verdict(death: Death) -> tuple[Death, list[str]]:
-    with tempfile.TemporaryDirectory(prefix="afk-faults-") as folder:
-        try:
-            return death, wrong_after(Path(folder), death)
-        except Exception as error:  # noqa: BLE001 - one case that cannot be judged must not hide the others
-            return death, [f"{type(error).__name__}: {error}"]
+    """Where something is wrong, the folder is named and kept."""
+    folder = tempfile.mkdtemp(prefix="afk-faults-")
+    try:
+        wrong = wrong_after(Path(folder), death)
+    except Exception as error:  # noqa: BLE001 - one case that cannot be judged must not hide the others
+        wrong = [f"{type(error).__name__}: {error}"]
+    if not wrong:
+        shutil.rmtree(folder)
+    return death, [*wrong, f"kept: {folder}"] if wrong else []
 
 
 def main() -> int:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from afk.adapters import git
+from afk.adapters import git, gitlocks
 from afk.adapters.files import write_atomic
 from afk.adapters.process import ExitRecord, Kept, KeptSpec, LineFollower, boot_id
 from afk.agents import agent_for
@@ -24,7 +24,7 @@ from afk.config import Config
 from afk.domain.outcome import AttemptEnded, EndedBy, GitFacts, Outcome, RunEvidence, RunPurpose
 from afk.domain.stage import Stage
 from afk.domain.usage import Usage, over_budget
-from afk.errors import KeeperFailed
+from afk.errors import GitError, KeeperFailed
 from afk.ports import Agent, RunContext
 
 __all__ = ["Run", "agent_seconds", "demand_budget", "git_facts", "run_agent", "usage_of"]
@@ -63,6 +63,7 @@ def run_agent(attempt: Attempt, run: Run) -> RunEvidence:
     reader = _Reader(attempt, agent, run, run_dir)
     with LivePush(attempt) as live:
         record = _Watch(attempt, kept, reader, live, run.k, usage_of(attempt)).to_the_end()
+        _unlock(attempt)
         live.sync()
     return replace(
         reader.reading.evidence,
@@ -72,6 +73,13 @@ def run_agent(attempt: Attempt, run: Run) -> RunEvidence:
         ended_by=record.ended_by,
         ended_detail=str(attempt.journal.fact(f"ended_detail:{run.k}", "")),
     )
+
+
+def _unlock(attempt: Attempt) -> None:
+    """A git that was killed with its agent, or by it, holds up neither our own git nor a person's."""
+    with suppress(GitError):  # a worktree that is no repository any more is told by whoever looks at the work
+        for lock in gitlocks.clear_of_worktree(attempt.worktree, attempt.branch):
+            attempt.progress.log("agent.lock", f"removed {lock}, whose git is dead")
 
 
 def _agent(attempt: Attempt) -> Agent:

@@ -173,6 +173,7 @@ class _Run:
 
     def _recover(self) -> None:
         """Take up what dead runs left, all of it at once and before anything is picked: their agents may be alive."""
+        recovery.clear_locks(self._project, self._log)
         for attempt in recovery.unfinished(self._project, self._slots[0], self._log):
             self._say(f"taking up {attempt.id} where it stopped{_drift(attempt)}")
             self._work(attempt)

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from afk.adapters import worktrees
+from afk.adapters import gitlocks, worktrees
 from afk.adapters.process import Kept
 from afk.attempt.journal import JOURNAL, Journal, Step
 from afk.attempt.progress import Log
@@ -15,7 +15,13 @@ from afk.domain.attempt import AttemptId
 from afk.errors import AfkError, DiskFull, JournalBroken
 from afk.supervisor.slot import Slot
 
-__all__ = ["take_up", "unfinished"]
+__all__ = ["clear_locks", "take_up", "unfinished"]
+
+
+def clear_locks(project: Project, log: Log) -> None:
+    """What a git of a dead run, of its agents or of a machine that went down holds for ever."""
+    for lock in gitlocks.clear(project.root):
+        log.add("recovery.lock", f"removed {lock}, whose git is dead")
 
 
 def unfinished(project: Project, slot: Slot, log: Log) -> Iterator[Attempt]:

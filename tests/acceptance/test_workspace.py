@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import books
 from drainkit import Place, ended, section
 
 PROGRAM = str(Path(__file__).parents[1] / "crash_run.py")
@@ -57,3 +58,20 @@ def test_work_that_needs_no_change_is_told_once_and_not_picked_again(place: Plac
     [envelope] = place.envelopes(7)
     assert "no change" in section(envelope, "outcome")
     assert place.landed() == []
+
+
+def test_a_git_that_the_agent_killed_holds_nobody_up(place: Place) -> None:
+    place.file(1, "Do it", "agent: kills_its_git\n")
+    assert place.run().outcomes == {1: "done"}
+    assert books.imbalances(place) == []
+
+
+def test_the_locks_of_a_machine_that_went_down_hold_nobody_up(place: Place) -> None:
+    """git never removes them: no ref could be packed, deleted or landed for ever."""
+    for name in ("packed-refs.lock", "refs/afk/landings/1.lock", "refs/heads/afk/wDEAD/1-do-it.lock"):
+        path = place.clone / ".git" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    place.file(1)
+    assert place.run().outcomes == {1: "done"}
+    assert books.imbalances(place) == []
