@@ -180,29 +180,36 @@ def _branch_off(attempt: Attempt) -> None:
     journal = attempt.journal
     if not journal.has(Step.BRANCHED):
         attempt.check_interrupt()
-        try:
-            base = workspace.base_of(attempt, journal.fact("base_flag"))
-        except InvalidInput as error:
-            raise AttemptEnded(Outcome.BLOCKED, error.message) from error
-        fired = _fire(
-            attempt,
-            HookPoint.PRE_WORKTREE,
-            {"issue": briefing.issue_json(attempt.issue), "target": base, "branch": attempt.branch, "env": {}},
-            ISSUE=attempt.issue.number,
-        )
-        journal.set_facts(base=str(fired["target"]), env=fired["env"])
-        base_sha = patiently(attempt, lambda: workspace.fetch_base(attempt))
-        thread = patiently(attempt, lambda: briefing.read_thread(attempt.project, attempt.issue.number))
-        left = briefing.left_by_last(thread, attempt.issue)
-        start, continued = patiently(attempt, lambda: workspace.start_sha(attempt, base_sha, left))
-        journal.set_facts(base_sha=base_sha, start_sha=start, continued_from=continued)
-        conflicts = workspace.make_worktree(attempt, start, base_sha)
+        if journal.fact("start_sha") is None:  # fixed once: by it a half made worktree is known as our own (R08)
+            _choose_start(attempt)
+        conflicts = workspace.make_worktree(attempt, str(journal.fact("start_sha")), str(journal.fact("base_sha")))
         journal.set_facts(start_conflicts=list(conflicts))
         journal.record(Step.BRANCHED)
     if not journal.has(Step.PUBLISHED):
         patiently(attempt, lambda: _publish(attempt))
         journal.record(Step.PUBLISHED)
     attempt.progress.working()
+
+
+def _choose_start(attempt: Attempt) -> None:
+    """Base and commit to start from, after `pre_worktree` had its say."""
+    journal = attempt.journal
+    try:
+        base = workspace.base_of(attempt, journal.fact("base_flag"))
+    except InvalidInput as error:
+        raise AttemptEnded(Outcome.BLOCKED, error.message) from error
+    fired = _fire(
+        attempt,
+        HookPoint.PRE_WORKTREE,
+        {"issue": briefing.issue_json(attempt.issue), "target": base, "branch": attempt.branch, "env": {}},
+        ISSUE=attempt.issue.number,
+    )
+    journal.set_facts(base=str(fired["target"]), env=fired["env"])
+    base_sha = patiently(attempt, lambda: workspace.fetch_base(attempt))
+    thread = patiently(attempt, lambda: briefing.read_thread(attempt.project, attempt.issue.number))
+    left = briefing.left_by_last(thread, attempt.issue)
+    start, continued = patiently(attempt, lambda: workspace.start_sha(attempt, base_sha, left))
+    journal.set_facts(base_sha=base_sha, start_sha=start, continued_from=continued)
 
 
 def _publish(attempt: Attempt) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from afk.adapters import gitlocks, worktrees
@@ -20,7 +21,10 @@ __all__ = ["clear_locks", "take_up", "unfinished"]
 
 def clear_locks(project: Project, log: Log) -> None:
     """What a git of a dead run, of its agents or of a machine that went down holds for ever."""
-    for lock in gitlocks.clear(project.root):
+    dead = gitlocks.clear(project.root)
+    with suppress(AfkError):  # a remote that is away for a moment
+        dead += gitlocks.clear_of_remote(project.url, project.default_base)
+    for lock in dead:
         log.add("recovery.lock", f"removed {lock}, whose git is dead")
 
 

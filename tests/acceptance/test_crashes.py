@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import books
 import gitkit
 import pytest
 from drainkit import Place, ended, status_of
@@ -70,6 +71,17 @@ def test_a_parked_attempt_survives_a_death(place: Place, step: str) -> None:
     assert place.claims() == {}
     assert len(place.live_branches()) == 1
     assert [row["outcome"] for row in place.history()] == ["blocked"]
+
+
+def test_an_attempt_begins_where_it_was_to_begin_though_the_base_moved_since(place: Place) -> None:
+    """R08: its own half made branch is no stranger's because the base has a new tip by now."""
+    place.file(7, body="agent: done\n")
+    ended(place.start("before", "branched", program=[PROGRAM]))
+    place.push("meanwhile", {"other.txt": "by somebody else\n"})
+    for tree in place.worktrees():  # as a `git worktree add` that was killed leaves it
+        (place.clone / f".git/worktrees/{tree.name}/HEAD").write_text(f"{'0' * 40}\n")
+    assert place.run().outcomes == {7: "done"}
+    assert books.imbalances(place) == []
 
 
 def test_a_resumed_attempt_goes_on_telling_from_where_it_was(place: Place) -> None:

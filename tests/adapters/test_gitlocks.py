@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import gitkit
 import pytest
@@ -98,3 +99,30 @@ def test_a_lock_that_another_program_has_open_is_left_to_it(
     other.kill()
     other.wait()
     assert gitlocks.clear(repo) == [path]
+
+
+def test_a_remote_that_is_a_folder_here_is_freed_too(repo: Path, tmp_path: Path) -> None:
+    origin = tmp_path / "origin.git"
+    (origin / "refs/afk/claims").mkdir(parents=True)
+    ours = [origin / "refs/afk/claims/3.lock", origin / "refs/heads/main.lock"]
+    theirs = origin / "refs/heads/feature.lock"
+    for path in (*ours, theirs):
+        path.touch()
+    assert sorted(gitlocks.clear_of_remote(gitkit.url(origin), "main")) == sorted(ours)
+    assert theirs.exists()
+
+
+@pytest.mark.parametrize("url", ["git@example.invalid:a/b.git", "https://example.invalid/a.git", "file://nas/a", "x"])
+def test_a_remote_elsewhere_is_left_alone(url: str) -> None:
+    assert gitlocks.clear_of_remote(url, "main") == []
+
+
+def test_a_disk_that_other_machines_write_to_is_left_alone(repo: Path, tmp_path: Path) -> None:
+    origin = tmp_path / "origin.git"
+    path = origin / "packed-refs.lock"
+    path.touch()
+    told = [SimpleNamespace(mountpoint="/", fstype="ext4"), SimpleNamespace(mountpoint=str(tmp_path), fstype="nfs4")]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gitlocks.psutil, "disk_partitions", lambda all: told)
+        assert gitlocks.clear_of_remote(str(origin), "main") == []
+    assert gitlocks.clear_of_remote(str(origin), "main") == [path]
