@@ -182,3 +182,11 @@ def test_each_kind_of_fault_is_found(tmp_path: Path) -> None:
         "wire/neighbour.py:1: imports afk.config, which may do I/O",
         "wire/opens.py:1: calls open()",
     ]
+
+
+def test_json_is_read_in_one_place() -> None:
+    """Only there a text that nests too deeply is a broken one like any other; the keeper knows the standard library."""
+    readers = {
+        path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py") if "json.load" in path.read_text()
+    }
+    assert readers == {"wire/json_value.py", "keeper.py"}

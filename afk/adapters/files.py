@@ -23,6 +23,7 @@ from uuid import uuid4
 
 from afk.adapters.process import Identity, identity_of
 from afk.errors import DiskFull, InvalidInput, LockHeld
+from afk.wire.json_value import parse_json
 
 __all__ = ["FileLock", "LockOwner", "append_line", "disk_errors", "owner", "read_json", "write_atomic"]
 
@@ -96,10 +97,10 @@ def read_json(path: Path) -> dict[str, Any] | None:
     is never an empty answer (L06).
     """
     try:
-        value = json.loads(path.read_bytes())
+        value = parse_json(path.read_bytes())
     except FileNotFoundError:
         return None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise _broken(path, str(error)) from error
     if not isinstance(value, dict):
         raise _broken(path, f"holds {type(value).__name__}, not an object")
@@ -281,7 +282,7 @@ def _ourselves() -> dict[str, object]:
 
 def _named(text: bytes) -> LockOwner | None:
     try:
-        value = json.loads(text)
+        value = parse_json(text)
         return LockOwner(int(value["pid"]), str(value["pid_start_time"]), str(value["boot_id"]), str(value["host"]))
     except (ValueError, TypeError, KeyError):
         return None

@@ -7,7 +7,6 @@ API" and "Best practices for using the REST API".
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from afk.errors import TrackerDenied, TrackerError
+from afk.wire.json_value import parse_json
 
 if TYPE_CHECKING:
     from github.Requester import Requester
@@ -85,14 +85,14 @@ class Api:
 
     def get(self, path: str, **parameters: str | int) -> Any:
         """One JSON value. What has not changed since it was asked last costs the hour's budget nothing."""
-        return json.loads(self._read(self._url(path, parameters)).text)
+        return parse_json(self._read(self._url(path, parameters)).text)
 
     def pages(self, path: str, **parameters: str | int) -> Iterator[Any]:
         """Every element of every page; a page that fails raises, so that a list is never short (R62, L06)."""
         url: str | None = self._url(path, {"per_page": PAGE, **parameters})
         while url is not None:
             kept = self._read(url)
-            yield from json.loads(kept.text)
+            yield from parse_json(kept.text)
             url = kept.next_url
 
     def post_once(self, path: str, body: Mapping[str, object]) -> Any:
@@ -280,13 +280,13 @@ def _next_page(headers: Mapping[str, Any], base_url: str) -> str | None:
 
 
 def _json(answer: _Answer) -> Any:
-    return json.loads(answer.text) if answer.text else None
+    return parse_json(answer.text) if answer.text else None
 
 
 def _told(text: str) -> str:
     """GitHub's own sentence, with what it says about single fields."""
     try:
-        body = json.loads(text)
+        body = parse_json(text)
     except ValueError:
         return ""
     if not isinstance(body, dict):

@@ -29,6 +29,7 @@ from afk.adapters.follow import Line, LineFollower, tail_lines
 from afk.adapters.regular import open_regular
 from afk.errors import DiskFull, GroundUnfit, KeeperFailed
 from afk.keeper import Birth
+from afk.wire.json_value import parse_json
 
 __all__ = [
     "ExitRecord",
@@ -420,7 +421,7 @@ def _record(path: Path) -> bytes:
 def _read_tree(run_dir: Path) -> _Tree:
     try:
         lines = _record(run_dir / "tree").splitlines()
-        head = json.loads(lines[0])
+        head = parse_json(lines[0])
         noted = list(_births_in(lines[1:]))
         return _Tree(
             keeper=Identity(head["pid"], head["pid_start_time"], head["boot_id"]),
@@ -438,13 +439,13 @@ def _read_tree(run_dir: Path) -> _Tree:
 def _births_in(lines: Sequence[bytes]) -> Iterator[Birth]:
     for line in lines:
         with suppress(ValueError, LookupError, TypeError):  # a full disk or a lost keeper leaves half a line
-            record = json.loads(line)
+            record = parse_json(line)
             yield int(record["pid"]), str(record["pid_start_time"])
 
 
 def _read_exit(run_dir: Path) -> ExitRecord | None:
     try:
-        record = json.loads(_record(run_dir / "exit"))
+        record = parse_json(_record(run_dir / "exit"))
         return ExitRecord(
             pid=record["pid"],
             pid_start_time=record["pid_start_time"],

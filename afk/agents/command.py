@@ -18,7 +18,6 @@ taken for the agent's end: `agent_quota_exhausted` (with `resets_at_rfc3339` whe
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -29,6 +28,7 @@ from afk.domain.usage import Usage
 from afk.errors import ConfigError
 from afk.ports import AgentCommand, AgentEvent, AgentProfile, EventKind, RunContext
 from afk.wire.afdata import ProtocolViolation, check_event
+from afk.wire.json_value import parse_json
 
 if TYPE_CHECKING:
     from afk.config import AgentConfig
@@ -91,9 +91,9 @@ def _afdata(line: str) -> Mapping[str, Any] | None:
     if not line.lstrip().startswith("{"):
         return None
     try:
-        event = json.loads(line)
+        event = parse_json(line)
         check_event(event, strict=False)
-    except (ValueError, RecursionError, ProtocolViolation):
+    except (ValueError, ProtocolViolation):
         return None
     checked: Mapping[str, Any] = event
     return checked

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from afk.wire.json_value import parse_json
+
 __all__ = ["count", "instant", "json_object", "mapping", "micro_usd", "text"]
 
-_decode = json.JSONDecoder().decode
 _NOTHING: Mapping[str, Any] = {}
 _MAX = 2**53  # larger counts are no counts
 
@@ -19,8 +19,8 @@ def json_object(line: str) -> dict[str, Any] | None:
     if not line.lstrip().startswith("{"):
         return None
     try:
-        found = _decode(line)
-    except (ValueError, RecursionError):
+        found = parse_json(line)
+    except ValueError:
         return None
     return found if isinstance(found, dict) else None
 

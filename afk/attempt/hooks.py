@@ -22,6 +22,7 @@ from afk.domain.issue import FilterKind
 from afk.domain.lifecycle import POLICY, HookPoint, HookRun
 from afk.domain.queue import is_branch_name
 from afk.errors import AfkError
+from afk.wire.json_value import parse_json
 
 if TYPE_CHECKING:
     from afk.config import HookCommand
@@ -263,9 +264,9 @@ def _answer(out: Path, point: HookPoint, context: Mapping[str, object]) -> dict[
 
 def _json_object(data: bytes) -> dict[str, object]:
     try:
-        value = json.loads(data.decode("utf-8"))
+        value = parse_json(data.decode("utf-8"))
         json.dumps(value, ensure_ascii=False, allow_nan=False).encode("utf-8")  # refuses NaN and half a surrogate pair
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise _NoAnswer(f"its output is not JSON: {error}") from error
     if not isinstance(value, dict):
         raise _NoAnswer("its output is JSON, but not an object")

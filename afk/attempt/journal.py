@@ -19,6 +19,7 @@ from afk.domain.attempt import AttemptId
 from afk.domain.usage import Usage, total_usage
 from afk.errors import JournalBroken, JournalTooNew
 from afk.ports import Clock
+from afk.wire.json_value import parse_json
 
 __all__ = ["JOURNAL", "Journal", "Seam", "Step", "no_seam", "recorded_usage"]
 
@@ -91,11 +92,11 @@ class Journal:
         """Raises `JournalTooNew` for one that a newer afk wrote, `JournalBroken` when it cannot be read."""
         path = directory / JOURNAL
         try:
-            document = json.loads(path.read_text(encoding="utf-8"))
+            document = parse_json(path.read_text(encoding="utf-8"))
             version = document["version"]
             if type(version) is not int:
                 raise ValueError("its version is no number")
-        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        except (OSError, ValueError, KeyError, TypeError) as error:
             raise JournalBroken(f"cannot read {path}: {error}", hint="afk status") from error
         if version > VERSION:  # asked before anything else: what is inside may look quite different by then
             raise JournalTooNew(

@@ -6,6 +6,7 @@ claim. A push that fails is tried again and never stops the agent; a branch that
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable
 from types import TracebackType
@@ -20,6 +21,7 @@ from afk.errors import AfkError, GitError, NotARepository
 __all__ = ["DELETED", "KeptClaim", "LivePush", "push_branch"]
 
 DELETED = "deleted"  # in place of a sha: a person took the live branch away
+_BUSY = re.compile(r"cannot lock ref|failed to lock|failed to update ref|unable to create", re.IGNORECASE)
 _LOOK_S = 0.3
 _RETRY_S = 15.0  # after a failed push; a remote that is away is not hammered
 
@@ -158,5 +160,7 @@ def _refused(attempt: Attempt, last: str | None, status: PushedStatus, text: str
         attempt.journal.set_facts(foreign_sha=there)
         attempt.progress.log("push.foreign", f"somebody else moved {attempt.branch} to {there}; it is left alone")
         return False
+    if status is PushedStatus.REJECTED and not _BUSY.search(text):
+        attempt.journal.set_facts(push_refused=text)
     attempt.progress.log("push.failed", text)
     return False

@@ -18,6 +18,7 @@ from afk.attempt.session import Attempt
 from afk.domain.outcome import Outcome
 from afk.errors import AfkError
 from afk.wire import sidecar
+from afk.wire.json_value import parse_json
 
 __all__ = ["SCHEMA", "tell"]
 
@@ -81,4 +82,4 @@ def _touched(attempt: Attempt) -> list[str]:
 def _validation(attempt: Attempt) -> list[dict[str, Any]]:
     """Only what the sidecar says as JSON; a malformed one gives nothing, prose is never read for it."""
     records = sidecar.parse_or_none(read_regular(attempt.sidecar, _SIDECAR_MAX_BYTES) or "") or []
-    return [json.loads(sidecar.render(record)) for record in records]
+    return [parse_json(sidecar.render(record)) for record in records]

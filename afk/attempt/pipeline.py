@@ -47,6 +47,7 @@ from afk.errors import (
     RemoteUnreachable,
     TrackerError,
 )
+from afk.wire.safetext import one_line
 
 __all__ = ["Result", "work_one_issue"]
 
@@ -213,8 +214,12 @@ def _choose_start(attempt: Attempt) -> None:
 
 
 def _publish(attempt: Attempt) -> None:
-    if not livepush.push_branch(attempt) and not attempt.journal.fact("foreign_sha"):
-        raise RemoteUnreachable(f"could not push {attempt.branch}; see the worker's log", hint="afk doctor")
+    if livepush.push_branch(attempt) or attempt.journal.fact("foreign_sha"):
+        return
+    refused = attempt.journal.fact("push_refused")
+    if refused:  # a rule of the remote: waiting changes nothing
+        raise AttemptEnded(Outcome.INFRA, f"the remote refuses {attempt.branch}: {one_line(refused, 300)}")
+    raise RemoteUnreachable(f"could not push {attempt.branch}; see the worker's log", hint="afk doctor")
 
 
 def _prepare(attempt: Attempt) -> None:

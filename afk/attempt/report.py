@@ -27,6 +27,7 @@ from afk.domain.outcome import Outcome
 from afk.domain.queue import DEPENDENCY, PARKED, RUNNING, blockers
 from afk.domain.stage import Stage
 from afk.errors import AfkError, GitError, IssueNotFound, NotARepository, RemoteUnreachable, TrackerError
+from afk.wire.json_value import parse_json
 
 __all__ = ["abandon", "deliver", "forget", "label_running"]
 
@@ -79,9 +80,21 @@ def _write(attempt: Attempt, outcome: Outcome) -> None:
     write_atomic(attempt.directory / "outbox.json", json.dumps(record, indent=1) + "\n", durable=True)
 
 
+def _written(attempt: Attempt, outcome: Outcome) -> str:
+    """The envelope's text; where somebody broke or deleted the file it is written anew from the journal."""
+    path = attempt.directory / "outbox.json"
+    try:
+        body = parse_json(path.read_bytes())["body"]
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        attempt.progress.log("outbox.broken", f"{path}: {error}; written anew")
+        _write(attempt, outcome)
+        body = parse_json(path.read_bytes())["body"]
+    return str(body)
+
+
 def _post(attempt: Attempt, outcome: Outcome) -> dict[str, Any]:
     """Exactly once: after any doubt the thread is asked before it is posted again."""
-    body = json.loads((attempt.directory / "outbox.json").read_text(encoding="utf-8"))["body"]
+    body = _written(attempt, outcome)
     in_doubt = [bool(attempt.journal.fact("posting"))]
 
     def once() -> dict[str, Any]:

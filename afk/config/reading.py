@@ -12,6 +12,7 @@ from afk.config.keys import nearest_key, words
 from afk.config.models import FROM_PEOPLE, RESERVED_BUILTINS, RUNNER_KINDS, Config
 from afk.config.problems import Place, Problem, did_you_mean, invalid, nearest, place_of
 from afk.config.yamldoc import Fault, YamlError, compose, plain
+from afk.domain.queue import is_ours
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -167,6 +168,10 @@ def _check_sense(config: Config, draft: Draft) -> None:
             draft.add("error", f"afk.agents.{name}", "needs a kind, for its name is none", fix)
     for key, name in config.runners().items():
         _check_runner(config, key, name, draft)
+    if is_ours(config.label):
+        draft.add(
+            "error", "afk.label", f"`{config.label}` is a label that afk sets and takes away itself", "name another"
+        )
     # Writes to the tracker need a claim renewed within a third of its lease: a slower beat would refuse them all.
     if config.claim.renew_s * 3 > config.claim.lease_s:
         draft.add("error", "afk.claim.renew_s", "must be at most a third of `afk.claim.lease_s`")

@@ -22,6 +22,7 @@ __all__ = [
     "base_directive",
     "blockers",
     "is_branch_name",
+    "is_ours",
     "judge",
     "require_selection",
 ]
@@ -29,8 +30,15 @@ __all__ = [
 RUNNING = "running"
 PARKED = "ready-for-human"
 DEPENDENCY = "blocked:dependency"  # the one parking that ends by itself (L46)
+RUNNER_ERROR = "runner-error"
 PARENTS = ("type:prd", "type:spec")
 _PRIORITIES = ("priority:urgent", "priority:high", "", "priority:low")  # "" is every other issue
+
+
+def is_ours(label: str) -> bool:
+    """Whether it is one of the labels by which afk tells people what became of an issue; case does not count."""
+    folded = label.casefold()
+    return folded in (RUNNING, PARKED, RUNNER_ERROR) or folded.startswith("blocked:")
 
 
 class QueueState(StrEnum):

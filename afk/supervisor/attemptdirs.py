@@ -7,7 +7,6 @@ crash: save, put the worktree away, rename (from here on it is no attempt any mo
 
 from __future__ import annotations
 
-import json
 import re
 import secrets
 from collections.abc import Callable, Iterator
@@ -28,6 +27,7 @@ from afk.supervisor import rescue
 from afk.supervisor.rescue import Haven
 from afk.supervisor.survey import Candidate, Kind, Left, Survey, nothing_to_do
 from afk.wire.claim import ClaimRecord
+from afk.wire.json_value import parse_json
 
 __all__ = [
     "Found",
@@ -281,8 +281,8 @@ def _judge_worker(survey: Survey, folder: Path) -> Verdict:
 
 def _worker_owner(folder: Path) -> Identity | None:
     try:
-        return Identity(**json.loads((folder / "worker.json").read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError, RecursionError):
+        return Identity(**parse_json((folder / "worker.json").read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
         return None
 
 

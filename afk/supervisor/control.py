@@ -15,6 +15,7 @@ from typing import Any
 
 from afk.adapters.files import write_atomic
 from afk.adapters.process import Identity, is_alive
+from afk.wire.json_value import parse_json
 
 __all__ = ["Supervisor", "is_paused", "running", "set_paused", "stop_level", "wait_for_end", "wish_stop"]
 
@@ -79,7 +80,7 @@ def set_paused(root: Path, paused: bool, *, at: str) -> None:
 def _read(path: Path) -> dict[str, Any]:
     """An absent or broken file wishes nothing."""
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        record = parse_json(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
         return {}
     return record if isinstance(record, dict) else {}

@@ -242,6 +242,15 @@ def check_names(ground: Ground) -> Finding:
 _IN_THE_WAY = "refs/heads/afk"
 
 
+def check_index(ground: Ground) -> Finding:
+    """afk never writes it, but whoever cannot read it knows nothing of the checkout."""
+    asked = ground.ask_git("ls-files", "--error-unmatch", "--", ".red/config.yaml")
+    if asked.returncode in (0, 1):
+        return passed("git can read the checkout's index")
+    rebuild = 'mv "$(git rev-parse --git-path index)" index.broken && git reset'
+    return fail(f"git cannot read the checkout's index: {asked.stderr.strip()}", rebuild)
+
+
 def check_submodules(ground: Ground) -> Finding:
     """A worktree of ours has them only when the configuration says so (R12)."""
     found = submodules.links(ground.root, "HEAD") if git.rev_parse(ground.root, "HEAD") is not None else []
@@ -436,6 +445,7 @@ CHECKS: tuple[tuple[str, Category, Check], ...] = (
     ("remote", Category.GIT, check_remote),
     ("base", Category.GIT, check_base),
     ("names", Category.GIT, check_names),
+    ("index", Category.GIT, check_index),
     ("submodules", Category.GIT, check_submodules),
     ("lfs", Category.GIT, check_lfs),
     ("push", Category.GIT, check_push),

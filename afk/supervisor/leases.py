@@ -16,6 +16,7 @@ from typing import Any
 from afk.adapters.files import write_atomic
 from afk.adapters.process import boot_id
 from afk.ports import Clock
+from afk.wire.json_value import parse_json
 
 __all__ = ["Sight", "Sights"]
 
@@ -48,8 +49,8 @@ class Sights:
     def _read(self) -> dict[str, Any]:
         """A file that is gone or broken only means that every age starts anew."""
         try:
-            known = json.loads(self._path.read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError):
+            known = parse_json(self._path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
             return {}
         return known if isinstance(known, dict) else {}
 

@@ -7,7 +7,6 @@ supervisor that is gone. What the interpreter says when it is killed by a fault 
 from __future__ import annotations
 
 import faulthandler
-import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -17,6 +16,7 @@ from afk.adapters.files import append_line
 from afk.attempt.session import Project
 from afk.errors import AfkError, Cancelled
 from afk.wire import toonl
+from afk.wire.json_value import parse_json
 from afk.wire.safetext import one_line
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def kept(project: Project, session: Session) -> Iterator[None]:
 def note_silent_death(project: Project) -> None:
     """For the holder of the supervisor's lock: whoever is still written down as supervisor died without a word."""
     try:
-        record: Any = json.loads((project.tmp / "supervisor.json").read_text(encoding="utf-8"))
+        record: Any = parse_json((project.tmp / "supervisor.json").read_text(encoding="utf-8"))
         session_id, pid = str(record["session_id"]), int(record["pid"])
     except FileNotFoundError:
         return

@@ -18,6 +18,7 @@ from typing import Any
 from afk.adapters.files import append_line
 from afk.errors import AfkError, DetachFailed, of_code
 from afk.surfaces.emit import Emitter, Line, Mode
+from afk.wire.json_value import parse_json
 
 __all__ = ["Announce", "LogLine", "leave_terminal"]
 
@@ -107,7 +108,7 @@ def _begun(told: bytes, pid: int, log: Path) -> Mapping[str, Any]:
     if not told:
         os.waitpid(pid, 0)
         raise DetachFailed("the run in the background died before it had begun", hint=f"tail {log}")
-    message: Mapping[str, Any] = json.loads(told)
+    message: Mapping[str, Any] = parse_json(told)
     failed = message.get("error")
     if failed is None:
         return message

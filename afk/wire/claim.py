@@ -10,6 +10,8 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, get_args
 
+from afk.wire.json_value import parse_json
+
 __all__ = ["SCHEMA", "ClaimRecord", "ClaimState"]
 
 SCHEMA: Final = "afk.claim.v1"
@@ -59,8 +61,8 @@ class ClaimRecord:
         Keys of a later version are passed over.
         """
         try:
-            record = json.loads(text)
-        except (ValueError, RecursionError):
+            record = parse_json(text)
+        except ValueError:
             return None
         if not isinstance(record, dict) or record.get("schema") != SCHEMA or not _is_complete(record):
             return None

@@ -7,15 +7,16 @@ refused here is found by a test.
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 import re
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from enum import Enum
 from pathlib import PurePath
-from typing import TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
-__all__ = ["JsonValue", "NotJson", "jsonable", "rfc3339", "without_lone_surrogates"]
+__all__ = ["JsonValue", "NotJson", "jsonable", "parse_json", "rfc3339", "without_lone_surrogates"]
 
 JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
 
@@ -33,6 +34,22 @@ def jsonable(value: object, *, at: str = "$") -> JsonValue:
     for data nested deeper than 100 levels (which is what a value inside itself comes to).
     """
     return _convert(value, at, 0)
+
+
+def parse_json(text: str | bytes, *, finite: bool = False) -> Any:
+    """The value of a JSON text, `finite` without NaN and infinities, which are none.
+
+    Raises: ValueError for everything that is no JSON, text nested deeper than the interpreter can follow included, so
+    that nobody who reads a broken record has to think of it.
+    """
+    try:
+        return json.loads(text, parse_constant=_refuse if finite else None)
+    except RecursionError:
+        raise NotJson("nested too deeply") from None
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise NotJson(f"{constant} is no JSON")
 
 
 def rfc3339(moment: datetime) -> str:

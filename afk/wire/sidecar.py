@@ -9,7 +9,9 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final, NoReturn
+from typing import Any, Final
+
+from afk.wire.json_value import parse_json
 
 __all__ = ["SCHEMA", "CheckStatus", "Infra", "SidecarError", "SidecarRecord", "parse", "parse_or_none", "render"]
 
@@ -86,8 +88,8 @@ def parse_or_none(text: str) -> list[SidecarRecord] | None:
 
 def _record(number: int, line: str) -> SidecarRecord:
     try:
-        value = json.loads(line, parse_constant=_refuse)
-    except (ValueError, RecursionError) as error:
+        value = parse_json(line, finite=True)
+    except ValueError as error:
         raise SidecarError(f"line {number} is no JSON") from error
     if fault := _fault(value):
         raise SidecarError(f"line {number} {fault}")
@@ -99,10 +101,6 @@ def _record(number: int, line: str) -> SidecarRecord:
         summary=value.get("summary"),
         infra=Infra(value["infra"]) if "infra" in value else None,
     )
-
-
-def _refuse(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no number")
 
 
 # What may be absent, and is never null.

@@ -11,7 +11,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, NoReturn
+from typing import Any
+
+from afk.wire.json_value import parse_json
 
 __all__ = ["Current", "EnvelopeState", "FilterState", "State", "StateFileError", "dump", "load"]
 
@@ -114,15 +116,11 @@ def _plain(value: Any) -> Any:
 def load(text: str) -> State:
     """The snapshot in a file's text. Raises: StateFileError, which the caller reports before it goes on."""
     try:
-        document = json.loads(text, parse_constant=_refuse)
-    except (ValueError, RecursionError) as error:
+        document = parse_json(text, finite=True)
+    except ValueError as error:
         raise StateFileError(f"not JSON: {error}") from error
     state: State = _read(State, document, "the document")
     return state
-
-
-def _refuse(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no number")
 
 
 def _read(kind: type[Any], document: Any, at: str) -> Any:

@@ -18,6 +18,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from afk.wire.json_value import parse_json
+
 __all__ = ["Rows", "header", "parse", "row"]
 
 _WORD = r"[A-Za-z_][A-Za-z0-9_.-]*"
@@ -117,7 +119,7 @@ def _read_cell(line: str, place: int) -> tuple[object, int]:
     if line.startswith('"', place):
         return _DECODER.raw_decode(line, place)
     if match := _NUMBER.match(line, place):
-        value = json.loads(match[0])
+        value = parse_json(match[0])
         if isinstance(value, float) and not math.isfinite(value):
             raise ValueError(f"a number beyond all bounds at {place}")
         return value, match.end()

@@ -301,6 +301,44 @@ def test_an_end_that_cannot_be_told_is_stranded_and_told_by_the_next_run(place: 
     assert place.landed() == ["merge: #8 Do it", "merge: #7 Say hello"]
 
 
+def test_a_remote_that_refuses_live_branches_is_told_in_its_own_words_and_not_waited_for(place: Place) -> None:
+    told = "echo only release branches here; exit 1"
+    gitkit.hook(
+        place.origin, "pre-receive", f"while read old new ref; do case $ref in *heads/afk/*) {told}; esac; done"
+    )
+    place.configure(recovery={"backoff_s": 0, "backoff_max_s": 3600})
+    place.file(7)
+
+    ran = place.run()
+
+    assert ran.outcomes == {7: "infra"}, ran.stderr
+    assert "the remote refuses afk/" in place.envelopes(7)[0]
+    assert "only release branches here" in place.envelopes(7)[0]
+    assert place.claims() == {}
+
+
+def test_an_index_that_git_cannot_read_costs_no_attempt(place: Place) -> None:
+    place.file(7)
+    (place.clone / ".git/index").write_bytes(b"garbage")
+
+    ran = place.run()
+
+    _refused(place, ran, "git_failed")
+    [index] = [check for check in place.afk("doctor").payload["checks"] if check["id"] == "index"]
+    assert (index["status"], index["fix"]) == (
+        "fail",
+        'mv "$(git rev-parse --git-path index)" index.broken && git reset',
+    )
+
+
+@pytest.mark.parametrize("name", ["supervisor.json", "supervisor.state.json"])
+def test_a_record_nested_deeper_than_anybody_can_follow_is_a_broken_one(place: Place, name: str) -> None:
+    place.file(7)
+    gitkit.write(place.clone, {f".red/tmp/{name}": "[" * 100_000})
+    assert place.afk("status").code == 0
+    assert place.run().outcomes == {7: "done"}
+
+
 def test_a_signing_key_that_asks_is_found_before_anything_is_claimed(place: Place) -> None:
     """R18."""
     place.file(7)

@@ -91,6 +91,17 @@ def test_a_resumed_attempt_goes_on_telling_from_where_it_was(place: Place) -> No
     assert place.run().transitions(7) == ["validating", "merge", "push", "close", "ended"]
 
 
+@pytest.mark.parametrize("broken", ["{}", "[" * 100_000, None])
+def test_an_outbox_that_was_broken_meanwhile_is_written_anew(place: Place, broken: str | None) -> None:
+    """R86: one envelope, whole, whatever became of the file between its writing and its posting."""
+    place.file(7, body="agent: done\n")
+    ended(place.start("after", "written", program=[PROGRAM]))
+    outbox = place.attempt(7) / "outbox.json"
+    outbox.unlink() if broken is None else outbox.write_text(broken)
+    assert place.run().outcomes == {7: "done"}
+    assert [status_of(envelope) for envelope in place.envelopes(7)] == ["done"]
+
+
 def test_what_changed_in_the_checkout_before_a_death_is_told_after_it(place: Place) -> None:
     """R22: the comparison is with the first look, whoever makes the second."""
     place.file(7, body="agent: edits_checkout\n")

@@ -457,3 +457,10 @@ def test_how_many_work_at_once_is_one_number_and_no_map() -> None:
     with pytest.raises(ConfigError) as refused:
         read("afk: {workers: {ready-for-agent: 2}}")
     assert [problem.key for problem in refused.value.problems] == ["afk.workers"]
+
+
+@pytest.mark.parametrize("label", ["running", "Ready-For-Human", "runner-error", "blocked:spec"])
+def test_the_queue_label_is_none_that_afk_sets_itself(label: str) -> None:
+    found = problem(f"afk:\n  label: {label}\n")
+    assert (found.key, found.line) == ("afk.label", 2)
+    assert f"`{label}` is a label that afk sets" in found.message

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import signal
 import subprocess
@@ -22,6 +21,7 @@ from afk.errors import Cancelled
 from afk.surfaces.commands.demoproject import ISSUES, DemoProject, make
 from afk.surfaces.context import Arguments, CommandContext, Result
 from afk.surfaces.text import columns
+from afk.wire.json_value import parse_json
 
 __all__ = ["demo"]
 
@@ -79,7 +79,7 @@ def _run(context: CommandContext, made: DemoProject, env: Mapping[str, str]) -> 
 def _pass_on(context: CommandContext, line: str) -> None:
     """A line of the run's stderr: an event, or a word of somebody who does not know events."""
     try:
-        event = json.loads(line)
+        event = parse_json(line)
     except ValueError:
         context.emitter.say(line.rstrip())
         return

@@ -5,7 +5,6 @@ Only files at the top of the checkout are looked at, and nothing is started.
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import tomllib
@@ -13,6 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from afk.wire.json_value import parse_json
 
 __all__ = ["AGENTS", "Found", "FoundCheck", "found_agents", "look_at"]
 
@@ -138,7 +139,7 @@ def _toml(path: Path) -> Mapping[str, Any]:
 
 def _json(path: Path) -> Mapping[str, Any]:
     try:
-        value = json.loads(_text(path))
+        value = parse_json(_text(path))
     except ValueError:
         return {}
     return value if isinstance(value, dict) else {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -12,6 +11,7 @@ from afk.surfaces.context import Arguments, CommandContext, Result
 from afk.surfaces.text import columns
 from afk.wire import envelope, envelope_sections
 from afk.wire.envelope import Envelope, Found, Malformed
+from afk.wire.json_value import parse_json
 
 __all__ = ["diff_payload", "envelope_parse", "envelope_render", "hooks_payload", "malformed_payload"]
 
@@ -92,7 +92,7 @@ _HINT = "afk envelope parse comment.md --json"
 def _described(text: str) -> Mapping[str, Any]:
     """The one object, without the event and the list that `envelope parse --json` put around it."""
     try:
-        value = json.loads(text)
+        value = parse_json(text)
     except ValueError as error:
         raise InvalidInput(f"FILE is no JSON: {error}", hint=_HINT) from error
     value = value.get("result", value) if isinstance(value, dict) else value

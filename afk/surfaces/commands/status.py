@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,6 +15,7 @@ from afk.attempt import history
 from afk.surfaces.context import Arguments, CommandContext, Result
 from afk.surfaces.text import aligned
 from afk.wire import statefile
+from afk.wire.json_value import parse_json
 from afk.wire.statefile import State, StateFileError
 
 __all__ = ["status"]
@@ -260,7 +260,7 @@ def _notes(
 def _json(path: Path) -> dict[str, Any] | None:
     """None when there is none; {} for one that cannot be read."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = parse_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     except (OSError, ValueError):
