@@ -15,7 +15,7 @@ from afk.attempt.session import Project
 from afk.domain.attempt import AttemptId, branch_name
 from afk.domain.issue import Issue
 from afk.domain.outcome import EnvelopeStatus, Outcome
-from afk.domain.queue import PARKED, RUNNING
+from afk.domain.queue import label_changes
 from afk.errors import GitError
 from afk.wire import envelope
 
@@ -49,8 +49,8 @@ def pay(project: Project, claim: Claim, issue: Issue, landed: Landed, *, host: s
         project.tracker.comment(issue.number, _envelope(project, landed, host, claim_sha))
     claim.ensure_fresh()
     now = project.tracker.issue(issue.number)
-    blocked = [name for name in now.labels if name.casefold().startswith("blocked:")]
-    project.tracker.edit_labels(issue.number, remove=[RUNNING, project.config.label, PARKED, *blocked])
+    _, remove = label_changes("done", now.labels, queue=project.config.label)
+    project.tracker.edit_labels(issue.number, remove=remove)
     project.tracker.close_issue(issue.number, reason="completed")
     return _live_branch(project, issue, landed)
 

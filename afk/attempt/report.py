@@ -24,7 +24,7 @@ from afk.attempt.journal import Step
 from afk.attempt.livepush import push_branch
 from afk.attempt.session import Attempt
 from afk.domain.outcome import Outcome
-from afk.domain.queue import DEPENDENCY, PARKED, RUNNING, blockers
+from afk.domain.queue import DEPENDENCY, PARKED, blockers, label_changes
 from afk.domain.stage import Stage
 from afk.errors import AfkError, GitError, IssueNotFound, NotARepository, RemoteUnreachable, TrackerError
 from afk.wire.json_value import parse_json
@@ -153,18 +153,11 @@ def label_running(attempt: Attempt) -> None:
 
 
 def _write_labels(attempt: Attempt, decision: str, blocked: str | None) -> None:
-    """The one function that writes an issue's labels (L15): queue label, `running`, `ready-for-human`, `blocked:*`."""
+    """The one place in an attempt that writes its issue's labels (L15)."""
     queue = str(attempt.journal.fact("label"))
     attempt.claim.ensure_fresh()
     now = attempt.project.tracker.issue(attempt.issue.number).labels
-    old_blocked = [name for name in now if name.casefold().startswith("blocked:") and name != blocked]
-    add, remove = {
-        "run": ([RUNNING], [queue, PARKED, *old_blocked]),
-        "done": ([], [RUNNING, queue, PARKED, *old_blocked]),
-        "requeue": ([queue], [RUNNING, PARKED, *old_blocked]),
-        "park": ([PARKED, *([blocked] if blocked else [])], [RUNNING, queue, *old_blocked]),
-        "withdrawn": ([], [RUNNING]),  # ours alone; the others are what people made of it
-    }[decision]
+    add, remove = label_changes(decision, now, queue=queue, blocked=blocked)
     attempt.project.tracker.edit_labels(attempt.issue.number, add=add, remove=remove)
 
 

@@ -24,6 +24,7 @@ __all__ = [
     "is_branch_name",
     "is_ours",
     "judge",
+    "label_changes",
     "require_selection",
 ]
 
@@ -39,6 +40,24 @@ def is_ours(label: str) -> bool:
     """Whether it is one of the labels by which afk tells people what became of an issue; case does not count."""
     folded = label.casefold()
     return folded in (RUNNING, PARKED, RUNNER_ERROR) or folded.startswith("blocked:")
+
+
+def label_changes(
+    decision: str, labels: Iterable[str], *, queue: str, blocked: str | None = None
+) -> tuple[list[str], list[str]]:
+    """Which labels to add and to remove (L15: nobody else decides that); `queue` is the queue's, `blocked` the reason.
+
+    `decision` is `run`, `done`, `requeue`, `park`, or `withdrawn`, which takes away what is ours alone: the others are
+    what people made of it.
+    """
+    told = [name for name in labels if name != blocked and is_ours(name) and name.casefold() not in (RUNNING, PARKED)]
+    return {
+        "run": ([RUNNING], [queue, PARKED, *told]),
+        "done": ([], [RUNNING, queue, PARKED, *told]),
+        "requeue": ([queue], [RUNNING, PARKED, *told]),
+        "park": ([PARKED, *([blocked] if blocked else [])], [RUNNING, queue, *told]),
+        "withdrawn": ([], [RUNNING]),
+    }[decision]
 
 
 class QueueState(StrEnum):

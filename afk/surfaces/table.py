@@ -387,6 +387,22 @@ COMMANDS: tuple[Command, ...] = (
         args=(ISSUE,),
     ),
     Command(
+        ("requeue",),
+        "put a parked issue back into the queue",
+        load=f"{_AT}.handing:requeue",
+        schema="afk.requeue.v1",
+        example="afk requeue 7",
+        args=(ISSUE,),
+    ),
+    Command(
+        ("retake",),
+        "take an issue back from the agents: none picks it, one at work on it is stopped and its branch kept",
+        load=f"{_AT}.handing:retake",
+        schema="afk.retake.v1",
+        example="afk retake 7",
+        args=(ISSUE,),
+    ),
+    Command(
         ("branch", "list"),
         "the live branches that attempts left, here and on the remote, and the command to look at each",
         load=f"{_AT}.branches:branch_list",
