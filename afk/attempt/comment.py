@@ -9,10 +9,10 @@ from afk.attempt import briefing, livepush
 from afk.attempt.journal import Step
 from afk.attempt.session import Attempt
 from afk.attempt.validation import Validation
-from afk.domain.outcome import OUTCOMES, Outcome
+from afk.domain.outcome import OUTCOMES, EnvelopeStatus, Outcome
 from afk.wire import envelope
 
-__all__ = ["text"]
+__all__ = ["status_of", "text"]
 
 LOG_LINES = 50
 _LOG_TAIL_BYTES = 256 * 1024
@@ -26,8 +26,9 @@ def text(attempt: Attempt, outcome: Outcome) -> str:
 def _envelope(attempt: Attempt, outcome: Outcome) -> envelope.Envelope:
     journal, ended = attempt.journal, attempt.journal.get(Step.ENDED)
     diff = ended["diff"]
+    discarded = ended.get("discarded")
     return envelope.Envelope(
-        status=OUTCOMES[outcome].status,
+        status=status_of(attempt, outcome),
         worker=attempt.id.worker,
         attempt=attempt.id.n,
         duration_s=ended["duration_s"],
@@ -39,7 +40,7 @@ def _envelope(attempt: Attempt, outcome: Outcome) -> envelope.Envelope:
         branch_link=_branch_link(attempt),
         worktree_path=str(attempt.worktree.relative_to(attempt.project.root)),
         log=tuple(_log(attempt, outcome)),
-        outcome=outcome,
+        outcome=None if discarded else outcome,
         reason="" if outcome is Outcome.DONE else ended["reason"],
         not_before=datetime.fromisoformat(ended["not_before"]) if ended["not_before"] else None,
         hooks=tuple(
@@ -47,7 +48,14 @@ def _envelope(attempt: Attempt, outcome: Outcome) -> envelope.Envelope:
             for run in journal.fact("hooks", [])
             if run["source"] == "user"
         ),
+        discarded=envelope.Discarded(**discarded) if discarded else None,
     )
+
+
+def status_of(attempt: Attempt, outcome: Outcome) -> EnvelopeStatus:
+    """The envelope's status: the outcome's own, but for the attempt that parked its slot."""
+    is_discarded = "discarded" in attempt.journal.get(Step.ENDED)
+    return EnvelopeStatus.DISCARDED if is_discarded else OUTCOMES[outcome].status
 
 
 def _last_validation(attempt: Attempt) -> Validation | None:

@@ -9,10 +9,13 @@ from typing import Any
 from afk.adapters import git
 from afk.adapters.process import boot_id
 from afk.attempt import livepush
+from afk.attempt.agentrun import agent_seconds
 from afk.attempt.journal import Step
 from afk.attempt.session import Attempt
 from afk.domain.attempt import DiffStat
-from afk.domain.outcome import AttemptEnded, Outcome
+from afk.domain.circuit import Terms, is_fast_death
+from afk.domain.outcome import AttemptEnded, Outcome, RunEvidence
+from afk.domain.queue import RUNNER_ERROR
 from afk.domain.recovery import Park, PastAttempt, Requeue, marked, next_step
 from afk.errors import GitError
 
@@ -22,7 +25,8 @@ __all__ = ["past_json", "reach"]
 def reach(attempt: Attempt, ended: AttemptEnded | None) -> dict[str, Any]:
     """What is written down as the attempt's end: the outcome and what becomes of the issue. Pure but for clock and git.
 
-    `decision` is `done`, `requeue`, `park` or `withdrawn`; `label` the `blocked:*` label of a parked issue.
+    `decision` is `done`, `requeue`, `park`, `withdrawn`, or `discard` where it parked its slot: then `discarded` has
+    what the envelope says of that. `label` is the `blocked:*` label of a parked issue. `stopped` is there for a stop.
     """
     outcome = Outcome.DONE if ended is None else ended.outcome
     record: dict[str, Any] = {
@@ -38,6 +42,10 @@ def reach(attempt: Attempt, ended: AttemptEnded | None) -> dict[str, Any]:
         return record
     if ended.withdrawn:
         return record | {"decision": "withdrawn"}
+    if ended.stopped:
+        record["stopped"] = True
+    elif (discarded := _discarded(attempt, ended)) is not None:
+        return record | {"decision": "discard", "label": RUNNER_ERROR, "discarded": discarded}
     step = _next_step(attempt, ended)
     if isinstance(step, Park):
         why = "; ".join(part for part in (record["reason"], step.reason) if part)
@@ -47,6 +55,24 @@ def reach(attempt: Attempt, ended: AttemptEnded | None) -> dict[str, Any]:
         "reason": marked(record["reason"], charged=step.charged),
         "not_before": step.not_before.isoformat() if step.not_before else None,
     }
+
+
+def _discarded(attempt: Attempt, ended: AttemptEnded) -> dict[str, Any] | None:
+    """What the envelope says when this end is one fast death too many for its slot; None for every other end."""
+    journal, circuit = attempt.journal, attempt.project.config.circuit
+    k = journal.count(Step.RUN_ENDED)
+    if not k:
+        return None
+    terms = Terms(circuit.fast_death_s, circuit.count, circuit.window_s, circuit.cooldown_s)
+    last = RunEvidence.from_dict(journal.get(Step.RUN_ENDED, k)["evidence"])
+    tip, start = git.rev_parse(attempt.project.root, attempt.branch_ref), journal.fact("start_sha")
+    lived_s = agent_seconds(attempt)
+    if not is_fast_death(ended.outcome, last, lived_s=lived_s, committed=tip != start, terms=terms):
+        return None
+    deaths = attempt.died_fast(terms)
+    cause = f"{ended.outcome}: {ended.reason}" if ended.reason else str(ended.outcome)
+    log = f".red/tmp/workers/{attempt.id.worker}/worker.log.toonl"
+    return {"slot": attempt.slot, "fast_deaths": deaths, "cause": cause, "log": log} if deaths else None
 
 
 def _next_step(attempt: Attempt, ended: AttemptEnded) -> Requeue | Park:

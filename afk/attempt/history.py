@@ -9,10 +9,11 @@ from typing import Any
 
 from afk.adapters.files import append_line
 from afk.adapters.process import tail_lines
+from afk.attempt.comment import status_of
 from afk.attempt.journal import Step
 from afk.attempt.session import Attempt
 from afk.domain.attempt import AttemptId
-from afk.domain.outcome import OUTCOMES, Outcome
+from afk.domain.outcome import Outcome
 from afk.wire import toonl
 
 __all__ = ["FIELDS", "branches", "losses", "recent", "record"]
@@ -61,7 +62,7 @@ def _values(attempt: Attempt, outcome: Outcome) -> list[Any]:
         attempt.issue.number,
         str(attempt.id),
         str(outcome),
-        str(OUTCOMES[outcome].status),
+        str(status_of(attempt, outcome)),
         str(journal.fact("runner")),
         attempt.branch,
         journal.fact("merge_sha"),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +21,7 @@ from afk.attempt.hooks import HookRunner
 from afk.attempt.journal import Journal
 from afk.attempt.progress import Progress
 from afk.domain.attempt import AttemptId, branch_name
+from afk.domain.circuit import Terms
 from afk.domain.issue import Issue
 from afk.domain.lifecycle import HookRun
 from afk.domain.outcome import AttemptEnded, Outcome
@@ -187,6 +188,8 @@ class Attempt:
     issue: Issue
     claim: Claim
     slot: int = 1
+    # Tells the slot of a fast death; the answer is how many there were of late when this one parks it, else 0.
+    died_fast: Callable[[Terms], int] = lambda terms: 0
     withdrawn: str | None = None  # set by the supervisor's poll when people closed or took back the issue
     lost: bool = False  # set by whoever notices first that the claim is somebody else's
     # Under it the sha that was pushed last is read, pushed against and written again.

@@ -47,8 +47,8 @@ def label_changes(
 ) -> tuple[list[str], list[str]]:
     """Which labels to add and to remove (L15: nobody else decides that); `queue` is the queue's, `blocked` the reason.
 
-    `decision` is `run`, `done`, `requeue`, `park`, or `withdrawn`, which takes away what is ours alone: the others are
-    what people made of it.
+    `decision` is `run`, `done`, `requeue`, `park`, `discard` (back to the queue, marked), or `withdrawn`, which takes
+    away what is ours alone: the others are what people made of it.
     """
     told = [name for name in labels if name != blocked and is_ours(name) and name.casefold() not in (RUNNING, PARKED)]
     return {
@@ -57,6 +57,7 @@ def label_changes(
         "requeue": ([queue], [RUNNING, PARKED, *told]),
         "park": ([PARKED, *([blocked] if blocked else [])], [RUNNING, queue, *told]),
         "withdrawn": ([], [RUNNING]),
+        "discard": ([queue, RUNNER_ERROR], [RUNNING, PARKED, *(name for name in told if name != RUNNER_ERROR)]),
     }[decision]
 
 

@@ -7,6 +7,7 @@ sessions until somebody resumes.
 from __future__ import annotations
 
 import json
+import secrets
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,10 +18,24 @@ from afk.adapters.files import write_atomic
 from afk.adapters.process import Identity, is_alive
 from afk.wire.json_value import parse_json
 
-__all__ = ["Supervisor", "is_paused", "running", "set_paused", "stop_level", "wait_for_end", "wish_stop"]
+__all__ = [
+    "Supervisor",
+    "is_halted",
+    "is_paused",
+    "parked_slots",
+    "resumed",
+    "running",
+    "set_paused",
+    "stop_level",
+    "wait_for_end",
+    "wish_resume",
+    "wish_stop",
+]
 
 _LOOK_S = 0.1
 _CONTROL = Path(".red") / "tmp" / "control.json"
+_RESUMED = Path(".red") / "tmp" / "resumed.json"
+_STATE = Path(".red") / "tmp" / "supervisor.state.json"
 _PAUSED = Path(".red") / "state" / "paused.json"
 _SUPERVISOR = Path(".red") / "tmp" / "supervisor.json"
 
@@ -75,6 +90,33 @@ def set_paused(root: Path, paused: bool, *, at: str) -> None:
     elif not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(path, json.dumps({"at": at}) + "\n", durable=True)
+
+
+def wish_resume(root: Path, session_id: str, *, at: str) -> None:
+    """What this session's circuit breaker holds may be tried again."""
+    write_atomic(
+        root / _RESUMED, json.dumps({"session_id": session_id, "at": at, "nonce": secrets.token_hex(4)}) + "\n"
+    )
+
+
+def resumed(root: Path, session_id: str) -> str:
+    """Another text after each `wish_resume` of this session; empty before the first."""
+    record = _read(root / _RESUMED)
+    return f"{record.get('at')} {record.get('nonce')}" if record.get("session_id") == session_id else ""
+
+
+def parked_slots(root: Path, session_id: str) -> list[int]:
+    """The slots that the session's circuit breaker has parked, as it published them."""
+    state = _read(root / _STATE)
+    slots = state.get("slots") if state.get("session_id") == session_id else None
+    return [slot["slot"] for slot in slots or () if isinstance(slot, dict) and slot.get("state") == "parked"]
+
+
+def is_halted(root: Path, session_id: str) -> bool:
+    """Whether the session starts nothing more because attempt after attempt ended before its agent."""
+    state = _read(root / _STATE)
+    reasons = state.get("waits_for") if state.get("session_id") == session_id else None
+    return any(isinstance(why, dict) and why.get("code") == "halted" for why in reasons or ())
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -14,11 +14,13 @@ from datetime import datetime
 from afk import __version__
 from afk.attempt.journal import Seam, Step, no_seam
 from afk.attempt.session import Attempt, Project, Stop
+from afk.domain.circuit import Terms
 from afk.domain.lifecycle import HookPoint
 from afk.domain.outcome import Outcome
 from afk.domain.queue import QueueItem, QueueState
 from afk.errors import AfkError, Cancelled, DiskFull, HookAborted
 from afk.supervisor import boot, control, recovery
+from afk.supervisor.breaker import Breaker
 from afk.supervisor.lane import Lane
 from afk.supervisor.outage import Outage, Rest, is_outage
 from afk.supervisor.outlook import Outlook, Why, waiting_for
@@ -106,6 +108,8 @@ class _Run:
         recovery_ = project.config.recovery
         self._outage = Outage(project.clock, patience_s=None if options.watch else recovery_.backoff_max_s, say=say)
         self._rest = Rest(project.clock, recovery_.backoff_s)
+        self._breaker = Breaker(project.clock)
+        self._resumed = ""
         self._slots: list[Slot] = []
         self._lanes: list[Lane] = []
         self._look_again_s = 0.0
@@ -213,9 +217,21 @@ class _Run:
         """Why nothing new starts while what runs goes on; None when nothing speaks against it."""
         if self._stop.draining:
             return "stop"
-        if self._exhausted and not self._options.watch:
+        if (self._exhausted or self._stands_still()) and not self._options.watch:
             return "exhausted"
         return "cap" if self._settings.cap is not None and self._started >= self._settings.cap else None
+
+    def _stands_still(self) -> bool:
+        """Whether the circuit breaker holds everything."""
+        return bool(self._breaker.halted) or self._breaker.comes_back([slot.number for slot in self._slots]) is not None
+
+    def _died_fast(self, slot: int, terms: Terms) -> int:
+        deaths = self._breaker.died_fast(slot, terms)
+        if deaths:
+            told = f"{deaths} agents in a row died at once; slot {slot} starts none for {terms.cooldown_s:.0f} s"
+            self._log.add("breaker.parked", told)
+            self._say(f"{told}, or until `afk resume`")
+        return deaths
 
     def _ours(self) -> set[int]:
         """Issues whose claims are this run's own: at work, or owed an end."""
@@ -231,13 +247,13 @@ class _Run:
         return paused
 
     def _may_look(self) -> bool:
-        if self._is_paused() or self._watch.is_moving or self._outage.holds or self._rest.holds:
+        if self._is_paused() or self._watch.is_moving or self._outage.holds or self._rest.holds or self._breaker.halted:
             return False
         return bool(self._idle_slots()) and self._project.clock.monotonic_s() >= self._look_again_s
 
     def _idle_slots(self) -> list[Slot]:
         busy = {lane.slot for lane in self._lanes}
-        return [slot for slot in self._slots if slot.number not in busy]
+        return [slot for slot in self._slots if slot.number not in busy and self._breaker.parked_s(slot.number) is None]
 
     def _fit_slots(self) -> None:
         """As many slots as are configured: new ones are opened at once, one too many is closed when it is idle."""
@@ -260,6 +276,7 @@ class _Run:
             emit=self._emit,
             seam=self._seam,
             number=number,
+            died_fast=self._died_fast,
         )
 
     def _look_and_fill(self) -> str | None:
@@ -343,9 +360,17 @@ class _Run:
         if self._stop.level >= 3:
             raise Cancelled("left at once; agents under their keepers go on", hint="afk run")
         self._stop.raise_to(control.stop_level(self._project.root, self._session.id))
+        self._hear_resume()
         if clock.monotonic_s() - self._checked_s >= poll_s:
             self._checked_s = clock.monotonic_s()
             self._queue.note_withdrawn([lane.attempt for lane in self._lanes])
+
+    def _hear_resume(self) -> None:
+        resumed = control.resumed(self._project.root, self._session.id)
+        if resumed != self._resumed:
+            self._resumed = resumed
+            self._breaker.resume()
+            self._say("resumed: what the circuit breaker held is tried again")
 
     def _say_stop(self) -> None:
         """Of signals alone, and here: a handler may interrupt whoever is speaking."""
@@ -393,6 +418,14 @@ class _Run:
         if outcome is Outcome.CLAIM_LOST:  # nothing is told about it, so nothing else would ever stop it
             self._picker.leave_alone(attempt.issue.number)
         self._note_exhaustion(attempt, outcome)
+        self._note_alike(attempt, outcome)
+
+    def _note_alike(self, attempt: Attempt, outcome: Outcome) -> None:
+        was = self._breaker.halted
+        self._breaker.note(attempt, outcome)
+        if self._breaker.halted and not was:
+            self._log.add("breaker.halted", self._breaker.halted)
+            self._say(f"{self._breaker.halted}; nothing more is started until `afk resume`")
 
     def _note_exhaustion(self, attempt: Attempt, outcome: Outcome) -> None:
         self._exhausted = outcome is Outcome.EXHAUSTED
@@ -424,7 +457,8 @@ class _Run:
 
     def _publish(self) -> None:
         working = {lane.slot: lane.attempt for lane in self._lanes}
-        self._outlook.publish(self._slots, working, self._reasons(), self._watch.problem)
+        parked = [slot.number for slot in self._slots if self._breaker.parked_s(slot.number) is not None]
+        self._outlook.publish(self._slots, working, parked, self._reasons(), self._watch.problem)
 
     def _reasons(self) -> list[Why]:
         """Why nothing new starts; empty when nothing speaks against it but slots that are all at work."""
@@ -434,6 +468,12 @@ class _Run:
             return [Why("paused", "paused until `afk resume`")]
         if self._outage.error is not None:
             return [Why("away", self._outage.error.message, until=self._outage.until)]
+        if self._breaker.halted:
+            return [Why("halted", f"{self._breaker.halted}; `afk doctor`, then `afk resume`")]
+        if until := self._breaker.comes_back([slot.number for slot in self._slots]):
+            return [
+                Why("parked", "the agents of every slot died at once: `afk resume` lets them try again", until=until)
+            ]
         if self._rest.holds:
             return [Why("exhausted", "the agent's account is used up", until=self._rest.until)]
         if (stopped_by := self._why_to_stop()) is not None:

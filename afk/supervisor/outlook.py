@@ -6,7 +6,7 @@ The file is replaced whole and only when something in it has changed; one that c
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -60,12 +60,17 @@ class Outlook:
         self._last: dict[str, Any] = {}
 
     def publish(
-        self, slots: Sequence[Slot], working: Mapping[int, Attempt], reasons: Sequence[Why], config_problem: str
+        self,
+        slots: Sequence[Slot],
+        working: Mapping[int, Attempt],
+        parked: Collection[int],
+        reasons: Sequence[Why],
+        config_problem: str,
     ) -> None:
-        """`working` has by its number the attempt of each slot that is not idle."""
+        """`working` has by its number the attempt of each slot that is not idle; `parked` the circuit breaker's."""
         why = reasons[0].message if reasons else None
         state = self._fixed | {
-            "slots": [_slot_json(slot, working.get(slot.number), why) for slot in slots],
+            "slots": [_slot_json(slot, working.get(slot.number), slot.number in parked, why) for slot in slots],
             "waits_for": [why.to_json() for why in reasons],
             "config_problem": config_problem or None,
         }
@@ -83,11 +88,13 @@ class Outlook:
         self._path.unlink(missing_ok=True)
 
 
-def _slot_json(slot: Slot, attempt: Attempt | None, why: str | None) -> dict[str, object]:
-    """`reason` says why an idle slot is idle."""
+def _slot_json(slot: Slot, attempt: Attempt | None, is_parked: bool, why: str | None) -> dict[str, object]:
+    """`reason` says why a slot does not work."""
+    if is_parked:
+        why = "its agents died one after another: `afk resume` lets it try again"
     return {
         "slot": slot.number,
-        "state": "working" if attempt else "idle",
+        "state": "working" if attempt else "parked" if is_parked else "idle",
         "worker_id": attempt.id.worker if attempt else slot.worker,
         "issue_number": attempt.issue.number if attempt else None,
         "attempt_id": str(attempt.id) if attempt else None,

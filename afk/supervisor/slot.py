@@ -6,6 +6,7 @@ import json
 import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from afk import __version__
@@ -19,6 +20,7 @@ from afk.attempt.progress import Log, Progress
 from afk.attempt.session import Attempt, Project, Stop, hook_json
 from afk.config import Config
 from afk.domain.attempt import AttemptId, draw_worker_id
+from afk.domain.circuit import Terms
 from afk.domain.issue import Filter, FilterKind, Issue
 from afk.domain.lifecycle import HookRun
 from afk.domain.queue import QueueItem, QueueState
@@ -70,8 +72,10 @@ class Slot:
         emit: Callable[[dict[str, object]], None],
         seam: Seam,
         number: int,
+        died_fast: Callable[[int, Terms], int],
     ) -> None:
         self.number = number
+        self._died_fast = partial(died_fast, number)
         self._project = project
         self._settings = settings
         self._options = options
@@ -162,7 +166,9 @@ class Slot:
         log = Log(project.workers / journal.attempt.worker / "worker.log.toonl", project)
         progress = Progress(project, journal, issue, log=log, books=self._tally, emit=self._emit)
         progress.opened()
-        return Attempt(project, journal, progress, self._stop, issue, claim, slot=self.number)
+        return Attempt(
+            project, journal, progress, self._stop, issue, claim, slot=self.number, died_fast=self._died_fast
+        )
 
     def _worker_for(self, issue: Issue) -> str:
         """The slot's own id, or a new one when it has tried this issue: here, or by a branch on the remote."""

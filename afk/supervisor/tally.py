@@ -55,7 +55,7 @@ class Tally:
             del self.completed[:-_KEPT]
         elif ended["decision"] == "park":
             self.blocked += 1
-        elif ended["decision"] == "requeue":
+        elif ended["decision"] in ("requeue", "discard"):
             self.failed += 1
 
     def totals(self) -> dict[str, int]:

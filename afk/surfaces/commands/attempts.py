@@ -17,7 +17,7 @@ from afk.attempt.journal import JOURNAL, Journal, Step, recorded_usage
 from afk.attempt.progress import STATE_FILE
 from afk.attempt.session import Project
 from afk.domain.attempt import AttemptId, branch_name
-from afk.domain.outcome import OUTCOMES, Outcome
+from afk.domain.outcome import OUTCOMES, EnvelopeStatus, Outcome
 from afk.domain.trust import is_ours
 from afk.errors import AfkError, AttemptNotFound, IssueNotFound, JournalBroken
 from afk.surfaces.commands.envelopes import diff_payload, hooks_payload, malformed_payload
@@ -150,10 +150,11 @@ def _by_journal(journal: Journal) -> Mapping[str, object]:
     ended = journal.get(Step.ENDED)
     outcome = _outcome_of(journal)
     posted = journal.has(Step.POSTED) and outcome is not None
+    status = EnvelopeStatus.DISCARDED if "discarded" in ended else OUTCOMES[outcome].status if outcome else None
     return {
         "state": _state_of(journal),
         "outcome": _word(outcome),
-        "envelope_status": str(OUTCOMES[outcome].status) if outcome and posted else None,
+        "envelope_status": str(status) if posted else None,
         "started_at_rfc3339": instant(journal.fact("started_at")),
         "finished_at_rfc3339": instant(ended.get("at")),
         "duration_ms": ended["duration_s"] * 1000 if ended else None,

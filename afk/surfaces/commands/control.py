@@ -52,20 +52,30 @@ def pause(context: CommandContext, _arguments: Arguments) -> Result:
 
 
 def resume(context: CommandContext, _arguments: Arguments) -> Result:
+    """Ends a pause, and what the circuit breaker of the running session holds."""
     return _set_paused(context, False)
 
 
 def _set_paused(context: CommandContext, wanted: bool) -> Result:
     root: Path = git.toplevel(context.cwd)
-    before = control.is_paused(root)
-    control.set_paused(root, wanted, at=datetime.now(UTC).isoformat(timespec="seconds"))
+    before, at = control.is_paused(root), datetime.now(UTC).isoformat(timespec="seconds")
+    control.set_paused(root, wanted, at=at)
     found = control.running(root)
+    parked = control.parked_slots(root, found.session_id) if found else []
+    halted = control.is_halted(root, found.session_id) if found else False
+    frees = not wanted and bool(parked or halted)
+    if found is not None and frees:
+        control.wish_resume(root, found.session_id, at=at)
     return Result(
         {
             "action": "pause" if wanted else "resume",
-            "changed": before != wanted,
-            "before": {"paused": before},
-            "after": {"paused": wanted},
+            "changed": before != wanted or frees,
+            "before": {"paused": before, "halted": halted, "parked_slots": parked},
+            "after": {
+                "paused": wanted,
+                "halted": halted and not frees,
+                "parked_slots": [] if frees else parked,
+            },
             "target": None if found is None else {"pid": found.pid, "session_id": found.session_id},
         },
         text="nothing new is started until `afk resume`\n" if wanted else "new issues are picked again\n",
