@@ -11,7 +11,7 @@ import pytest
 from drainkit import AGENTS, Place, status_of
 
 
-@pytest.mark.parametrize("who", ["setup", "agent", "agent --after", "check", "pre_merge", "post_merge"])
+@pytest.mark.parametrize("who", ["agent", "agent --after", "check", "post_merge"])
 def test_a_disk_that_fills_up_ends_the_run_and_loses_nothing(place: Place, tmp_path: Path, who: str) -> None:
     """R20: the error names it; with space again the next run brings the attempt to its one end."""
     big = tmp_path / "big"

@@ -94,6 +94,7 @@ def test_a_new_worker_is_idle_and_has_posted_nothing() -> None:
     assert json.loads(dump(State()))["envelope"] == {"posted": False}
 
 
+@settings(max_examples=25, deadline=None)
 @given(STATES)
 def test_any_snapshot_is_ascii_and_reads_back(state: State) -> None:
     text = dump(state)
