@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from hostile import HOSTILE
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from afk.wire.statefile import Current, EnvelopeState, FilterState, State, StateFileError, dump, load
