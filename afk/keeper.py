@@ -58,6 +58,7 @@ RECORD_BYTES = 512  # more than `exit` or the line about left out bytes needs; t
 NOTE_EVERY_S = 0.5
 DRAIN_S = 1.0  # for descendants that still write when the child has ended; then they are ended too (R27)
 ROUND_S = 0.1  # between two looks at who is left
+GAP_S = 30.0  # between two rounds that take half a second: the machine was suspended, which no clock charges
 UNKILLABLE_S = 5.0  # after KILL: a process in uninterruptible sleep must not hold the record for ever
 IGNORED = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
@@ -457,9 +458,12 @@ class Keeper:
         """Why the child has to be ended; None when it ended by itself."""
         limit_s = self._orders["wall_clock_s"]
         wall = float("inf") if limit_s is None else time.monotonic() + limit_s
-        look_at = time.monotonic() + NOTE_EVERY_S
+        before = time.monotonic()
+        look_at = before + NOTE_EVERY_S
         while self._status is None:
             now = time.monotonic()
+            wall += now - before if now - before > GAP_S else 0.0
+            before = now
             if self._stop_asked:
                 return self._stop_reason()
             if now >= wall:

@@ -173,7 +173,7 @@ class Kept:
         self.kill_s = tree.kill_s
         self.started_at = tree.started_at
         self.started_monotonic_s = tree.started_monotonic_s
-        self._nonce = tree.nonce
+        self._child = tree.child
         self._launched = launched  # then the keeper is our child, and a zombie until we wait for it
 
     @classmethod
@@ -252,12 +252,15 @@ class Kept:
         return ticks / os.sysconf("SC_CLK_TCK")
 
     def has_descendant(self, names: frozenset[str]) -> bool:
-        """Whether a program of one of these names lives in the tree, `python -m NAME` and scripts included (L23)."""
+        """Whether what was started itself started a program of one of these names that lives (L23).
+
+        `python -m NAME`, scripts, and titles such as `npm test` included. What was started is none, whatever its name.
+        """
         table = keeper.process_table()
         if self._row_in(table) is None:
             return False
         rows = keeper.descendants([self.identity.pid], table)
-        return any(names & _names_of(row.birth[0]) for row in rows)
+        return any(names & _names_of(row.birth[0]) for row in rows if row.birth != self._child)
 
     def _row_in(self, table: Mapping[int, keeper.Process]) -> keeper.Process | None:
         row = table.get(self.identity.pid)
@@ -289,7 +292,8 @@ def _names_of(pid: int) -> set[str]:
     Three, because of `python -m pytest` and `node /somewhere/jest`.
     """
     words = keeper.read_bytes(f"/proc/{pid}/cmdline").split(b"\0")[:3]
-    names = [keeper.read_bytes(f"/proc/{pid}/comm").strip(), *(word.rpartition(b"/")[2] for word in words)]
+    title = words[0].split()[:1]
+    names = [keeper.read_bytes(f"/proc/{pid}/comm").strip(), *(word.rpartition(b"/")[2] for word in (*title, *words))]
     return {name.decode("utf-8", "replace") for name in names if name}
 
 

@@ -20,7 +20,7 @@ from afk.agents.reading import Reading
 from afk.attempt.journal import Step, recorded_usage
 from afk.attempt.livepush import LivePush
 from afk.attempt.session import Attempt
-from afk.config import Config
+from afk.domain.liveness import Breach, Limits, Liveness, Sample
 from afk.domain.outcome import AttemptEnded, EndedBy, GitFacts, Outcome, RunEvidence, RunPurpose
 from afk.domain.stage import Stage
 from afk.domain.usage import Usage, over_budget
@@ -32,13 +32,14 @@ __all__ = ["Run", "agent_seconds", "demand_budget", "git_facts", "run_agent", "u
 _STATE = "agent"  # in the attempt's directory: where an agent keeps its own files, if it can be told where
 _TICK_S = 0.1
 _READS_PER_TICK = 32  # of 256 kB each
-_CPU_WINDOW_S = 20.0
-# Programs whose silence is work: a build or a test run prints nothing for a long time and is left alone (L23).
+_KEEPER_WAITS_S = 300.0
+# Programs whose silence is work: a build or a test run prints nothing for a long time and is left alone (L23). Not what
+# agents themselves are run by (node, bun): a script's own name is found behind it.
 BUILDERS = frozenset(
     {
         *("cargo", "rustc", "cc1", "cc1plus", "gcc", "g++", "clang", "ld", "make", "ninja", "cmake", "go", "javac"),
-        *("java", "mvn", "gradle", "node", "pnpm", "npm", "yarn", "bun", "tsc", "pytest", "tox", "nox", "dotnet"),
-        *("ctest", "rspec", "phpunit", "mix", "bazel"),
+        *("java", "mvn", "gradle", "pnpm", "npm", "yarn", "tsc", "webpack", "vite", "jest", "vitest", "mocha"),
+        *("playwright", "pytest", "tox", "nox", "dotnet", "ctest", "rspec", "phpunit", "mix", "bazel"),
     }
 )
 
@@ -61,8 +62,9 @@ def run_agent(attempt: Attempt, run: Run) -> RunEvidence:
     agent = _agent(attempt)
     kept, run_dir = _started(attempt, agent, run)
     reader = _Reader(attempt, agent, run, run_dir)
+    liveness = _liveness(attempt, run.k)
     with LivePush(attempt) as live:
-        record = _Watch(attempt, kept, reader, live, run.k, usage_of(attempt)).to_the_end()
+        record = _Watch(attempt, kept, reader, live, run.k, usage_of(attempt), liveness).to_the_end()
         _unlock(attempt)
         live.sync()
     return replace(
@@ -70,6 +72,8 @@ def run_agent(attempt: Attempt, run: Run) -> RunEvidence:
         exit_code=record.exit_code,
         signal=record.signal,
         lost=record.lost,
+        # It may have ended long before it was looked after again; the records' own times may have been set meanwhile.
+        ran_s=min(liveness.ran_s, max(0.0, (record.ended_at - kept.started_at).total_seconds())),
         ended_by=record.ended_by,
         ended_detail=str(attempt.journal.fact(f"ended_detail:{run.k}", "")),
     )
@@ -126,7 +130,7 @@ def _spec(attempt: Attempt, agent: Agent, prompt_file: Path, env: Mapping[str, s
         ),
         stdin=command.stdin,
         # We stop the agent ourselves at the ceiling, after a last push; the keeper's own clock is for when we are dead.
-        wall_clock_s=None if limit_s is None else max(1.0, limit_s - agent_seconds(attempt)) + config.agent.grace_s,
+        wall_clock_s=None if limit_s is None else max(1.0, limit_s - agent_seconds(attempt)) + _KEEPER_WAITS_S,
         kill_s=config.agent.kill_s,
     )
 
@@ -173,6 +177,15 @@ def agent_seconds(attempt: Attempt) -> float:
     """How long the agent's finished runs of this attempt took together."""
     steps = attempt.journal.steps
     return sum(float(step.get("duration_s", 0.0)) for key, step in steps.items() if key.startswith(Step.RUN_ENDED))
+
+
+def _liveness(attempt: Attempt, k: int) -> Liveness:
+    """The clocks of run `k`, which also ran while nobody looked after it."""
+    config, started = attempt.project.config, attempt.journal.get(Step.RUN_STARTED, k)
+    bounds, now_s = config.bounds, attempt.project.clock.monotonic_s()
+    began_s = float(started["monotonic_s"]) if started.get("boot_id") == boot_id() else now_s
+    limits = Limits(bounds.silence_flag_s, bounds.silence_kill_s, bounds.wall_clock_s, config.agent.grace_s)
+    return Liveness(limits, now_s=now_s, spent_s=agent_seconds(attempt), ran_s=now_s - began_s)
 
 
 class _Reader:
@@ -230,44 +243,6 @@ class _Reader:
 
 
 @dataclass
-class _Clocks:
-    """The silence of the agent's own output, and the wall clock of its runs; both on the monotonic clock."""
-
-    config: Config
-    started_s: float
-    spent_s: float
-    heard_s: float
-    cpu_s: float = 0.0
-    cpu_at_s: float = 0.0
-    sentinel_s: float | None = None
-    flagged: bool = False
-
-    def over(self, now: float) -> str | None:
-        """The ceiling that the wall clock has reached, in words; None below it."""
-        limit, elapsed = self.config.bounds.wall_clock_s, self.spent_s + now - self.started_s
-        return None if limit is None or elapsed < limit else f"wall clock: limit {limit:g} s, elapsed {elapsed:.0f} s"
-
-    def said_enough(self, now: float) -> bool:
-        """Whether the grace after the sentinel is over."""
-        return self.sentinel_s is not None and now - self.sentinel_s > self.config.agent.grace_s
-
-    def hung(self, now: float, kept: Kept) -> str | None:
-        """Silent past the limit, no CPU in the whole tree over a window, and no build or test program in it (L23)."""
-        silent_s, limit = now - self.heard_s, self.config.bounds.silence_kill_s
-        if limit is None or silent_s < limit:
-            self.cpu_at_s = 0.0
-            return None
-        if not self.cpu_at_s:
-            self.cpu_s, self.cpu_at_s = kept.tree_cpu_s(), now
-            return None
-        if now - self.cpu_at_s < min(_CPU_WINDOW_S, limit):
-            return None
-        idle = kept.tree_cpu_s() - self.cpu_s < 0.01 and not kept.has_descendant(BUILDERS)
-        self.cpu_at_s = 0.0
-        return f"silent and idle for {silent_s:.0f} s, limit {limit:g} s" if idle else None
-
-
-@dataclass
 class _Watch:
     """Follows one run: reads what it writes, and ends it when a clock, the person or the claim says so."""
 
@@ -277,49 +252,49 @@ class _Watch:
     live: LivePush
     k: int
     before: Usage  # what the attempt's earlier runs used
+    liveness: Liveness
 
     def to_the_end(self) -> ExitRecord:
-        clock, started = self.attempt.project.clock, self.attempt.journal.get(Step.RUN_STARTED, self.k)
-        now = clock.monotonic_s()
-        began_s = float(started["monotonic_s"]) if started.get("boot_id") == boot_id() else now
-        clocks = _Clocks(self.attempt.project.config, began_s, agent_seconds(self.attempt), heard_s=now)
         while (record := self.kept.wait(_TICK_S)) is None:
-            now = clock.monotonic_s()
-            if self.reader.read():
-                clocks.heard_s = now
-            if self.reader.reading.has_sentinel and clocks.sentinel_s is None:
-                clocks.sentinel_s = now
-            if why := self._reason_to_end(clocks, now):
-                record = self._end(*why)
+            if why := self._reason_to_end(heard=self.reader.read()):
+                record = self._end(why)
                 break
-            self._flag_silence(clocks, now)
+            if self.liveness.newly_silent():
+                self.attempt.progress.log("agent.silent", f"no output for {self.liveness.silent_s:.0f} s")
             self.attempt.progress.catch_up()
         self.reader.finish()
         return record
 
-    def _end(self, ended_by: EndedBy, detail: str) -> ExitRecord:
+    def _end(self, why: Breach) -> ExitRecord:
         """What is committed is pushed first: a ceiling is policy, no reason to lose anything (L20)."""
-        self.attempt.journal.set_fact(f"ended_detail:{self.k}", detail)
-        self.attempt.progress.log("agent.end", f"{ended_by} {detail}".rstrip())
+        self.attempt.journal.set_fact(f"ended_detail:{self.k}", why.detail)
+        self.attempt.progress.log("agent.end", f"{why.ended_by} {why.detail}".rstrip())
         self.live.sync()
-        return self.kept.stop(ended_by)
+        return self.kept.stop(why.ended_by)
 
-    def _reason_to_end(self, clocks: _Clocks, now: float) -> tuple[EndedBy, str] | None:
+    def _reason_to_end(self, *, heard: bool) -> Breach | None:
+        # Asked first: its clocks go on whatever else there is to say.
+        breach = self.liveness.look(
+            self.attempt.project.clock.monotonic_s(),
+            heard=heard,
+            has_sentinel=self.reader.reading.has_sentinel,
+            sample=self._sample,
+        )
         if self.attempt.lost:
-            return EndedBy.CLAIM_LOST, ""
+            return Breach(EndedBy.CLAIM_LOST)
         if self.attempt.withdrawn is not None:
-            return EndedBy.WITHDRAWN, self.attempt.withdrawn
+            return Breach(EndedBy.WITHDRAWN, self.attempt.withdrawn)
         if self.attempt.stop.now:
-            return EndedBy.STOP, "stopped by the operator; the work is kept"
-        if clocks.said_enough(now):
-            return EndedBy.GRACE, ""
+            return Breach(EndedBy.STOP, "stopped by the operator; the work is kept")
         if spent := self._spent():
-            return EndedBy.BUDGET, spent
-        if over := clocks.over(now):
-            return EndedBy.WALL_CLOCK, over
-        if hung := clocks.hung(now, self.kept):
-            return EndedBy.SILENCE, hung
-        return None
+            return Breach(EndedBy.BUDGET, spent)
+        return breach
+
+    def _sample(self) -> Sample | None:
+        try:
+            return Sample(self.kept.tree_cpu_s(), self.kept.has_descendant(BUILDERS))
+        except OSError:
+            return None
 
     def _spent(self) -> str | None:
         """The budget that is used up, in words; after the agent's last word there is nothing left to save."""
@@ -327,14 +302,6 @@ class _Watch:
         if told is None or self.reader.reading.has_sentinel:
             return None
         return over_budget(self.before + told, tokens=bounds.tokens, cost_usd=bounds.cost_usd)
-
-    def _flag_silence(self, clocks: _Clocks, now: float) -> None:
-        limit = self.attempt.project.config.bounds.silence_flag_s
-        if limit is None or now - clocks.heard_s < limit:
-            clocks.flagged = False
-        elif not clocks.flagged:
-            clocks.flagged = True
-            self.attempt.progress.log("agent.silent", f"no output for {now - clocks.heard_s:.0f} s")
 
 
 def git_facts(attempt: Attempt) -> GitFacts:

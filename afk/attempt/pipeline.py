@@ -17,7 +17,6 @@ from typing import Any, TypeVar
 from afk.adapters import git, lfs
 from afk.adapters.claims import ClaimLost
 from afk.adapters.git import RefUpdate
-from afk.adapters.process import boot_id
 from afk.attempt import (
     agentrun,
     briefing,
@@ -296,7 +295,6 @@ def _run(attempt: Attempt, k: int, purpose: RunPurpose, paths: Sequence[str] = (
             prompt = briefing.prompt(attempt, purpose, paths)
         except InvalidInput as error:
             raise AttemptEnded(Outcome.BLOCKED, error.message) from error
-        started_s = attempt.project.clock.monotonic_s()
         bystander.look_before(attempt, k)
         evidence = agentrun.run_agent(attempt, agentrun.Run(k, purpose, prompt, env))
         if attempt.lost:
@@ -310,7 +308,7 @@ def _run(attempt: Attempt, k: int, purpose: RunPurpose, paths: Sequence[str] = (
             evidence=evidence.to_dict(),
             facts={"ahead": facts.commits_ahead, "changed": facts.changed_files, "dirty": list(facts.dirty)},
             remarks=[told for told in seen if told is not None],
-            duration_s=round(_since(attempt, k, started_s), 3),
+            duration_s=round(evidence.ran_s, 3),
         )
     ended = journal.get(Step.RUN_ENDED, k)
     evidence, found = RunEvidence.from_dict(ended["evidence"]), ended["facts"]
@@ -318,12 +316,6 @@ def _run(attempt: Attempt, k: int, purpose: RunPurpose, paths: Sequence[str] = (
         _after_run(attempt, k, evidence)
         journal.record(Step.RUN_TOLD, k)
     return evidence, GitFacts(found["ahead"], found["changed"], tuple(found["dirty"]))
-
-
-def _since(attempt: Attempt, k: int, fallback_s: float) -> float:
-    started = attempt.journal.get(Step.RUN_STARTED, k)
-    began = float(started["monotonic_s"]) if started.get("boot_id") == boot_id() else fallback_s
-    return attempt.project.clock.monotonic_s() - began
 
 
 def _before_run(attempt: Attempt, k: int) -> dict[str, str]:

@@ -151,7 +151,8 @@ class RunEvidence:
     limit 1000, used 1204`). `failure` is the last of `limit`, `transient`, `refused`, `unfit` that nothing overcame, in
     the words of `EventKind`; `end` is `good` or `bad` where the stream told its end, which `tells_end` says of every
     stream of its kind that was not cut off. `retrying` is why it waits for its service, empty while it works. `lost`
-    says that the keeper was gone, so that no exit status exists. `usage` is None where nothing was told.
+    says that the keeper was gone, so that no exit status exists. `ran_s` is what the wall clock charges. `usage` is None where nothing was
+    told.
     """
 
     purpose: RunPurpose = RunPurpose.WORK
@@ -161,6 +162,7 @@ class RunEvidence:
     exit_code: int | None = None
     signal: int | None = None
     lost: bool = False
+    ran_s: float = 0.0
     sentinel: Sentinel | None = None
     failure: str | None = None
     failure_text: str = ""

@@ -439,11 +439,22 @@ def test_a_build_or_test_program_in_the_tree_is_seen_however_it_was_started(keep
     script.write_text("#!/bin/sh\necho up\nsleep 600 & wait\n")
     script.chmod(0o755)
     (tmp_path / "pytest.py").write_text("print('up', flush=True)\nimport time\ntime.sleep(600)\n")
-    by_name, by_module = keep("./gradlew"), keep(sys.executable, "-m", "pytest")
-    first_line(by_name), first_line(by_module)
+    by_name = keep("sh", "-c", "./gradlew & wait")
+    by_module = keep("sh", "-c", f"{sys.executable} -m pytest & wait")
+    by_title = keep("sh", "-c", "bash -c 'echo up; exec -a \"npm test\" sleep 600' & wait")
+    first_line(by_name), first_line(by_module), first_line(by_title)
     assert by_name.has_descendant(frozenset({"make", "gradlew"}))
     assert by_name.has_descendant(frozenset({"sleep"}))
     assert not by_name.has_descendant(frozenset({"pytest", "grad"}))
     assert by_module.has_descendant(frozenset({"pytest"}))
+    until(lambda: by_title.has_descendant(frozenset({"npm"})))
     by_name.stop("enough")
     assert not by_name.has_descendant(frozenset({"gradlew"}))
+
+
+def test_an_agent_is_no_test_program_because_of_its_own_name(keep: Keep) -> None:
+    """L23: started by one that bears such a name, it would hang for ever."""
+    kept = keep("sh", "-c", "echo up; sleep 600 & wait")
+    first_line(kept)
+    assert not kept.has_descendant(frozenset({"sh"}))
+    assert kept.has_descendant(frozenset({"sleep"}))

@@ -3,29 +3,16 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from clockkit import HandClock
 
 from afk.adapters.process import boot_id
 from afk.supervisor.leases import Sight, Sights
 
 OLD, NEW = "a" * 40, "b" * 40
-
-
-class HandClock:
-    """The `Clock` port with hands that a test turns."""
-
-    def __init__(self) -> None:
-        self.reading_s = 1000.0
-
-    def now(self) -> datetime:
-        return datetime(2026, 5, 17, 12, 0, tzinfo=UTC)
-
-    def monotonic_s(self) -> float:
-        return self.reading_s
 
 
 @pytest.fixture

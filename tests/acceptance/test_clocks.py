@@ -1,0 +1,67 @@
+"""The clocks of real agents: hours pass in a second, because the clock behind its port is in a hurry."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from drainkit import Place, ended, reach, section, status_of
+
+HURRIED = str(Path(__file__).parents[1] / "hurried_run.py")
+ONCE = {"tries": {"stalled": 1, "wall-clock-capped": 1}}
+
+
+def test_of_three_silent_agents_only_the_one_that_hangs_is_stalled(place: Place, tmp_path: Path) -> None:
+    """L22, L23, R34: CPU and a test program are signs of life; what afk itself writes (here 100 s of it) is none."""
+    hurry, fifo = tmp_path / "hurry", tmp_path / "over"
+    bounds = {"silence_flag_s": 5, "silence_kill_s": 15, "wall_clock_s": "unlimited"}
+    place.configure(workers=3, bounds=bounds, recovery=ONCE)
+    place.file(1, body=f"agent: silent {tmp_path}/ready1\n")
+    place.file(2, body=f"agent: quiet_work computes {tmp_path}/ready2 {fifo}2\n")
+    place.file(3, body=f"agent: quiet_work tests {tmp_path}/ready3 {fifo}3\n")
+
+    process = place.start(str(hurry), program=[HURRIED])
+    reach(process, lambda: len(list(tmp_path.glob("ready?"))) == 3, "three silent agents")
+    hurry.touch()
+    reach(process, lambda: place.labels(1) == {"ready-for-human", "blocked:stalled"}, "the end of the one that hangs")
+    reach(process, lambda: _log(place).count("agent.silent") >= 3, "word of the silence of all")
+    for number in (2, 3):
+        Path(f"{fifo}{number}").write_text("over\n")
+    ran = ended(process)
+
+    assert ran.outcomes == {1: "stalled", 2: "done", 3: "done"}, ran.stderr
+    assert "silent and idle for" in section(place.envelopes(1)[0], "outcome")
+
+
+def test_one_that_chatters_for_ever_is_capped_and_its_branch_is_on_the_remote_before_it_is_stopped(
+    place: Place, tmp_path: Path
+) -> None:
+    """L20, R34, R52: the remote refused each push beside the work, and the next one of those is due after the ceiling."""
+    hurry, working, told = (tmp_path / name for name in ("hurry", "working", "told"))
+    place.configure(bounds={"wall_clock_s": 12}, recovery=ONCE)
+    place.file(7, "Say hello", body=f"agent: chatters {working} {hurry} {told}\n")
+    hook = place.origin / "hooks/pre-receive"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(
+        f"""#!/bin/sh
+        grep -q refs/heads/afk/ || exit 0
+        [ -e "{working}" ] || exit 0
+        grep -q agent.end {place.clone}/.red/tmp/workers/*/worker.log.toonl && exit 0
+        touch "{hurry}"
+        exit 1
+        """
+    )
+    hook.chmod(0o755)
+
+    ran = ended(place.start(str(hurry), program=[HURRIED]))
+
+    assert ran.outcomes == {7: "wall-clock-capped"}, ran.stderr
+    assert told.read_text() == "on the remote"
+    [envelope] = place.envelopes(7)
+    assert status_of(envelope) == "wall-clock-capped"
+    assert "wall clock: limit 12 s" in section(envelope, "outcome")
+    [branch] = place.live_branches()
+    assert branch.endswith("7-say-hello")
+
+
+def _log(place: Place) -> str:
+    return "".join(path.read_text() for path in place.clone.glob(".red/tmp/workers/*/worker.log.toonl"))
