@@ -31,7 +31,6 @@ _MISSING: Final = (
     _Missing("afk.fallback_runner", lambda c: c.fallback_runner is not None, "a fallback runner", "use `null`"),
     _Missing("afk.alternate", lambda c: bool(c.alternate), "runners that take turns", "use `[]`"),
     _Missing("afk.bounds.peak_rss_mb", lambda c: c.bounds.peak_rss_mb is not None, "a memory limit", "use `unlimited`"),
-    _Missing("afk.bounds.run_cost_usd", lambda c: c.bounds.run_cost_usd is not None, "a run budget", "use `unlimited`"),
 )
 
 

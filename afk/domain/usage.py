@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-__all__ = ["Usage", "UsageMeter", "over_budget", "total_usage"]
+__all__ = ["Usage", "UsageMeter", "affords_another", "over_budget", "total_usage"]
 
 _MICRO = 1_000_000
 
@@ -97,3 +97,18 @@ def over_budget(usage: Usage, *, tokens: int | None, cost_usd: float | None) -> 
     if cost_usd is not None and usage.cost_usd_micro is not None and usage.cost_usd_micro >= cost_usd * _MICRO:
         return f"cost: limit {cost_usd:g} USD, used {usage.cost_usd_micro / _MICRO:.2f} USD"
     return None
+
+
+def affords_another(
+    costs_usd: Sequence[float], *, in_flight: int, ceiling_usd: float | None, attempt_usd: float | None
+) -> bool:
+    """Whether a run that has paid `costs_usd`, one price for each ended attempt, may start one more (L56).
+
+    What is at work, and the next one, are taken to cost `attempt_usd` each, or the average of what is known when that
+    is unlimited (None): so what is in flight can land before the money is gone.
+    """
+    if ceiling_usd is None:
+        return True
+    spent = sum(costs_usd)
+    each = attempt_usd if attempt_usd is not None else spent / len(costs_usd) if costs_usd else 0.0
+    return spent < ceiling_usd and spent + (in_flight + 1) * each <= ceiling_usd

@@ -18,6 +18,7 @@ from afk.domain.circuit import Terms
 from afk.domain.lifecycle import HookPoint
 from afk.domain.outcome import Outcome
 from afk.domain.queue import QueueItem, QueueState
+from afk.domain.usage import affords_another
 from afk.errors import AfkError, Cancelled, DiskFull, HookAborted
 from afk.supervisor import boot, control, recovery
 from afk.supervisor.breaker import Breaker
@@ -39,6 +40,7 @@ __all__ = ["drain"]
 
 _FOREIGN_WAIT_S = 5.0  # between two looks at a claim of another host that is all that is left
 _REPORTED = 1000  # attempts that a report names, of a run that may last for weeks
+_WHY_STOPPED = {"budget": "another attempt might exceed afk.bounds.run_cost_usd; what runs is finished"}
 _STOP_WORDS = {
     1: "finishing what runs; once more stops the agents",
     2: "stopping the agents; their work is kept",
@@ -219,7 +221,15 @@ class _Run:
             return "stop"
         if (self._exhausted or self._stands_still()) and not self._options.watch:
             return "exhausted"
+        if not self._affords_another():
+            return "budget"
         return "cap" if self._settings.cap is not None and self._started >= self._settings.cap else None
+
+    def _affords_another(self) -> bool:
+        bounds, tally = self._project.config.bounds, self._tally
+        return affords_another(
+            tally.costs_usd, in_flight=tally.in_flight, ceiling_usd=bounds.run_cost_usd, attempt_usd=bounds.cost_usd
+        )
 
     def _stands_still(self) -> bool:
         """Whether the circuit breaker holds everything."""
@@ -300,6 +310,8 @@ class _Run:
         left = len(picked.chosen) if self._settings.cap is None else self._settings.cap - self._started
         for slot, item in zip(self._idle_slots(), picked.chosen[:left], strict=False):
             boot.demand_space(self._project)
+            if not self._affords_another():
+                break
             self._start(slot, item, picked)
         held = self._queue.is_held_elsewhere(picked.items, ours=self._ours())
         if held and not picked.chosen and not self._lanes:
@@ -477,7 +489,7 @@ class _Run:
         if self._rest.holds:
             return [Why("exhausted", "the agent's account is used up", until=self._rest.until)]
         if (stopped_by := self._why_to_stop()) is not None:
-            return [Why(stopped_by, f"stopped by `{stopped_by}`; what runs is finished")]
+            return [Why(stopped_by, _WHY_STOPPED.get(stopped_by, f"stopped by `{stopped_by}`; what runs is finished"))]
         return waiting_for(self._queue.last) if self._picker.has_looked and self._idle_slots() else []
 
     def _report(self, stopped_by: str) -> Report:

@@ -377,8 +377,9 @@ def check_agent(ground: Ground) -> Finding:
         if not _is_program(program, ground):
             fix = f"install it, or name another program in afk.agents.{name}.argv"
             return fail(f"the agent's program {program} was not found", fix)
-        if config.bounds.cost_usd is not None and agent.profile.tells_cost is False:
-            told = f"afk.bounds.cost_usd cannot be kept: the runner {name} does not tell what it costs"
+        ceilings = [key for key in ("cost_usd", "run_cost_usd") if getattr(config.bounds, key) is not None]
+        if ceilings and agent.profile.tells_cost is False:
+            told = f"afk.bounds.{ceilings[0]} cannot be kept: the runner {name} does not tell what it costs"
             return fail(told, "set afk.bounds.tokens in its place")
         found.append(program)
     return passed(f"found {', '.join(dict.fromkeys(found))}")

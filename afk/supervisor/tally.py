@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from afk.attempt.journal import Step
+from afk.attempt.journal import Step, recorded_usage
 from afk.attempt.session import Attempt
 from afk.domain.issue import Filter
 from afk.domain.outcome import Outcome
@@ -17,7 +17,8 @@ _KEPT = 1000  # the state file repeats these lists with every write, and a watch
 
 class Tally:
     """`failed` counts requeued attempts, `blocked` parked ones, and neither an issue that people took back; `total` is
-    what is done with and what is to come. `completed` and `durations_s` have the latest thousand."""
+    what is done with and what is to come. `completed` and `durations_s` have the latest thousand, `costs_usd` what each
+    attempt cost whose agent told a price."""
 
     def __init__(self, *, filter: Filter) -> None:
         self.filter = filter
@@ -28,6 +29,7 @@ class Tally:
         self.queue: list[int] = []
         self.durations_s: list[int] = []
         self.in_flight = 0
+        self.costs_usd: list[float] = []
 
     @property
     def total(self) -> int:
@@ -46,6 +48,9 @@ class Tally:
         self.in_flight -= 1
         if outcome is None or outcome is Outcome.CLAIM_LOST:
             return
+        usage = recorded_usage(attempt.journal)
+        if usage is not None and usage.cost_usd_micro is not None:
+            self.costs_usd.append(usage.cost_usd_micro / 1_000_000)
         ended = attempt.journal.get(Step.ENDED)
         self.durations_s.append(round(float(ended["duration_s"])))
         del self.durations_s[:-_KEPT]

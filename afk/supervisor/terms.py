@@ -56,7 +56,10 @@ class Stranded:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a run came to; `stopped_by` is `drained`, `cap`, `stop` or `exhausted`. `ended` has the last thousand."""
+    """What a run came to; `ended` has the last thousand.
+
+    `stopped_by` is `drained`, `cap`, `stop`, `budget` or `exhausted`.
+    """
 
     session_id: str
     stopped_by: str

@@ -124,3 +124,23 @@ def test_a_quota_without_a_told_reset_is_a_try(place: Place) -> None:
 
     assert (ran.code, ran.outcomes) == (75, {7: "exhausted"}), ran.stderr
     assert place.labels(7) == {"ready-for-human", "blocked:quota"}
+
+
+def test_a_run_starts_nothing_that_might_exceed_what_it_may_cost(place: Place) -> None:
+    """L56: what an attempt costs is known from those before it; the last dollars are not begun on."""
+    place.configure(bounds={"run_cost_usd": 2.5})
+    for number in range(1, 5):
+        place.file(number, f"Job {number}", "agent: costs 1\n")
+
+    ran = place.run()
+
+    assert (ran.code, ran.payload["stopped_by"]) == (0, "budget"), ran.stderr
+    assert ran.outcomes == {1: "done", 2: "done"}
+    assert [place.labels(number) for number in (3, 4)] == [{"ready-for-agent"}] * 2
+
+
+def test_a_run_that_cannot_afford_one_attempt_begins_none(place: Place) -> None:
+    place.configure(bounds={"run_cost_usd": 2, "cost_usd": 3})
+    place.file(1, body="agent: costs 1\n")
+    ran = place.run()
+    assert (ran.code, ran.payload["stopped_by"], ran.payload["attempts"]) == (0, "budget", [])

@@ -391,7 +391,6 @@ OURS = "runner: command, agents: {command: {argv: [x]}}"
         ("fallback_runner: codex", "afk.fallback_runner"),
         ("alternate: [command, gemini]", "afk.alternate"),
         ("bounds: {peak_rss_mb: 5}", "afk.bounds.peak_rss_mb"),
-        ("bounds: {run_cost_usd: 5}", "afk.bounds.run_cost_usd"),
     ],
 )
 def test_what_is_not_there_yet_is_refused_by_name(setting: str, key: str) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from afk.domain.usage import Usage, UsageMeter, over_budget, total_usage
+from afk.domain.usage import Usage, UsageMeter, affords_another, over_budget, total_usage
 
 counts = st.integers(0, 1000)
 usages = st.builds(Usage, counts, counts, st.none() | counts)
@@ -77,3 +77,27 @@ def test_a_spent_budget_is_named_with_its_numbers(
     usage: Usage, tokens: int | None, cost_usd: float | None, spent: str | None
 ) -> None:
     assert over_budget(usage, tokens=tokens, cost_usd=cost_usd) == spent
+
+
+@pytest.mark.parametrize(
+    ("costs", "in_flight", "each", "affords"),
+    [
+        ([], 0, None, True),  # nothing is known yet
+        ([], 3, None, True),
+        ([], 0, 11.0, False),
+        ([], 1, 5.0, True),
+        ([], 2, 5.0, False),
+        ([4.0, 4.0], 0, None, False),
+        ([2.0, 2.0], 0, None, True),
+        ([2.0, 2.0], 2, None, True),
+        ([2.0, 2.0], 3, None, False),
+        ([0.0], 5, None, True),
+        ([10.0], 0, 0.0, False),
+    ],
+)
+def test_a_run_affords_another_attempt_while_all_at_work_can_still_be_paid(
+    costs: list[float], in_flight: int, each: float | None, affords: bool
+) -> None:
+    """L56, with a ceiling of ten."""
+    assert affords_another(costs, in_flight=in_flight, ceiling_usd=10, attempt_usd=each) is affords
+    assert affords_another(costs, in_flight=in_flight, ceiling_usd=None, attempt_usd=each)
