@@ -72,9 +72,12 @@ Birth = tuple[int, str]
 
 
 class Process:
-    """One row of the process table; ticks are clock ticks of CPU, `reaped_ticks` those of children it waited for."""
+    """One row of the process table; ticks are clock ticks of CPU, `reaped_ticks` those of children it waited for.
 
-    __slots__ = ("birth", "own_ticks", "parent", "reaped_ticks", "state")
+    `rss_pages` is what it holds in memory now, pages that it shares with others included.
+    """
+
+    __slots__ = ("birth", "own_ticks", "parent", "reaped_ticks", "rss_pages", "state")
 
     def __init__(self, pid: int, stat: str) -> None:
         # The name (field 2) may hold blanks and parentheses: fields are counted behind its last one.
@@ -84,6 +87,7 @@ class Process:
         self.parent = int(fields[1])
         self.own_ticks = int(fields[11]) + int(fields[12])
         self.reaped_ticks = int(fields[13]) + int(fields[14])
+        self.rss_pages = int(fields[21])
 
     @property
     def is_dead(self) -> bool:

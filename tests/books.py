@@ -112,9 +112,10 @@ def _leftovers(place: Place) -> Iterator[str]:
     tmp = place.clone / ".red/tmp"
     if (tmp / "supervisor.json").exists():
         yield "supervisor.json is left"
-    for exit in {run / "exit" for run in tmp.glob("workers/*/*/runs/*") if (run / "tree").exists()}:
-        if not exit.exists():
-            yield f"a run without an end: {exit.parent}"
+    for tree in tmp.glob("workers/*/*/runs/*/tree"):
+        # An empty one is of a keeper that died as it began: it had started nothing.
+        if tree.stat().st_size and not tree.with_name("exit").exists():
+            yield f"a run without an end: {tree.parent}"
 
 
 def _processes(place: Place) -> Iterator[str]:

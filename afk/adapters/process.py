@@ -251,6 +251,14 @@ class Kept:
         ticks = root.reaped_ticks + sum(row.own_ticks + row.reaped_ticks for row in rows)
         return ticks / os.sysconf("SC_CLK_TCK")
 
+    def tree_rss_bytes(self) -> int:
+        """What the tree holds in memory now, the keeper's own left out; 0 when it is gone."""
+        table = keeper.process_table()
+        if self._row_in(table) is None:
+            return 0
+        rows = keeper.descendants([self.identity.pid], table)
+        return sum(row.rss_pages for row in rows) * os.sysconf("SC_PAGE_SIZE")
+
     def has_descendant(self, names: frozenset[str]) -> bool:
         """Whether what was started itself started a program of one of these names that lives (L23).
 

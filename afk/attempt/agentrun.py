@@ -31,6 +31,7 @@ __all__ = ["Run", "agent_seconds", "demand_budget", "git_facts", "run_agent", "u
 
 _STATE = "agent"  # in the attempt's directory: where an agent keeps its own files, if it can be told where
 _TICK_S = 0.1
+_WEIGH_S = 1.0
 _READS_PER_TICK = 32  # of 256 kB each
 _KEEPER_WAITS_S = 300.0
 # Programs whose silence is work: a build or a test run prints nothing for a long time and is left alone (L23). Not what
@@ -253,6 +254,7 @@ class _Watch:
     k: int
     before: Usage  # what the attempt's earlier runs used
     liveness: Liveness
+    weighed_s: float = 0.0  # when its memory was looked at last
 
     def to_the_end(self) -> ExitRecord:
         while (record := self.kept.wait(_TICK_S)) is None:
@@ -286,7 +288,7 @@ class _Watch:
             return Breach(EndedBy.WITHDRAWN, self.attempt.withdrawn)
         if self.attempt.stop.now:
             return Breach(EndedBy.STOP, "stopped by the operator; the work is kept")
-        if spent := self._spent():
+        if spent := self._spent() or self._overweight():
             return Breach(EndedBy.BUDGET, spent)
         return breach
 
@@ -295,6 +297,17 @@ class _Watch:
             return Sample(self.kept.tree_cpu_s(), self.kept.has_descendant(BUILDERS))
         except OSError:
             return None
+
+    def _overweight(self) -> str | None:
+        """That the whole tree holds more memory than it may, in words; looked at once a second, and only if limited."""
+        limit, now_s = self.attempt.project.config.bounds.peak_rss_mb, self.attempt.project.clock.monotonic_s()
+        if limit is None or now_s - self.weighed_s < _WEIGH_S or self.reader.reading.has_sentinel:
+            return None
+        self.weighed_s = now_s
+        with suppress(OSError):
+            held_mb = self.kept.tree_rss_bytes() / 1024**2
+            return f"memory: limit {limit:g} MiB, used {held_mb:.0f} MiB" if held_mb > limit else None
+        return None
 
     def _spent(self) -> str | None:
         """The budget that is used up, in words; after the agent's last word there is nothing left to save."""

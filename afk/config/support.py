@@ -30,7 +30,6 @@ _MISSING: Final = (
     _Missing("afk.landing.batch", lambda c: c.landing.batch > 1, "landing several branches at once", "use 1"),
     _Missing("afk.fallback_runner", lambda c: c.fallback_runner is not None, "a fallback runner", "use `null`"),
     _Missing("afk.alternate", lambda c: bool(c.alternate), "runners that take turns", "use `[]`"),
-    _Missing("afk.bounds.peak_rss_mb", lambda c: c.bounds.peak_rss_mb is not None, "a memory limit", "use `unlimited`"),
 )
 
 

@@ -151,8 +151,8 @@ class RunEvidence:
     limit 1000, used 1204`). `failure` is the last of `limit`, `transient`, `refused`, `unfit` that nothing overcame, in
     the words of `EventKind`; `end` is `good` or `bad` where the stream told its end, which `tells_end` says of every
     stream of its kind that was not cut off. `retrying` is why it waits for its service, empty while it works. `lost`
-    says that the keeper was gone, so that no exit status exists. `ran_s` is what the wall clock charges. `usage` is None where nothing was
-    told.
+    says that the keeper was gone, so that no exit status exists. `ran_s` is what the wall clock charges. `usage` is
+    None where nothing was told.
     """
 
     purpose: RunPurpose = RunPurpose.WORK

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import gitkit
 from drainkit import Place, ended, reach, section, status_of
 
 HURRIED = str(Path(__file__).parents[1] / "hurried_run.py")
@@ -35,7 +36,7 @@ def test_of_three_silent_agents_only_the_one_that_hangs_is_stalled(place: Place,
 def test_one_that_chatters_for_ever_is_capped_and_its_branch_is_on_the_remote_before_it_is_stopped(
     place: Place, tmp_path: Path
 ) -> None:
-    """L20, R34, R52: the remote refused each push beside the work, and the next one of those is due after the ceiling."""
+    """L20, R34, R52: the remote refused each push beside the work; the next of those is due after the ceiling."""
     hurry, working, told = (tmp_path / name for name in ("hurry", "working", "told"))
     place.configure(bounds={"wall_clock_s": 12}, recovery=ONCE)
     place.file(7, "Say hello", body=f"agent: chatters {working} {hurry} {told}\n")
@@ -65,3 +66,16 @@ def test_one_that_chatters_for_ever_is_capped_and_its_branch_is_on_the_remote_be
 
 def _log(place: Place) -> str:
     return "".join(path.read_text() for path in place.clone.glob(".red/tmp/workers/*/worker.log.toonl"))
+
+
+def test_an_agent_whose_tree_holds_more_memory_than_it_may_is_stopped_and_its_commits_kept(place: Place) -> None:
+    place.configure(bounds={"peak_rss_mb": 150})
+    place.file(7, body="agent: hoards\n")
+
+    ran = place.run()
+
+    assert ran.outcomes == {7: "blocked"}, ran.stderr
+    assert place.labels(7) == {"ready-for-human", "blocked:budget"}
+    assert "memory: limit 150 MiB, used " in place.envelopes(7)[0]
+    [(branch, tip)] = place.live_branches().items()
+    assert "work-7.txt" in gitkit.git(place.origin, "ls-tree", "--name-only", tip), branch

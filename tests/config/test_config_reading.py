@@ -390,7 +390,6 @@ OURS = "runner: command, agents: {command: {argv: [x]}}"
         ("agent: {home: isolated}", "afk.agent.home"),
         ("fallback_runner: codex", "afk.fallback_runner"),
         ("alternate: [command, gemini]", "afk.alternate"),
-        ("bounds: {peak_rss_mb: 5}", "afk.bounds.peak_rss_mb"),
     ],
 )
 def test_what_is_not_there_yet_is_refused_by_name(setting: str, key: str) -> None:
