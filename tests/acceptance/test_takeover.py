@@ -37,7 +37,7 @@ def test_a_claim_is_renewed_as_long_as_setup_checks_and_hooks_take(place: Place)
 
 
 def test_a_fresh_claim_of_another_host_is_respected(place: Place) -> None:
-    """R71: the other issues are worked, this one is waited for, and worked when its claim is gone."""
+    """R71, L11: the other issues are worked, this one is waited for, and worked when its claim is gone."""
     for number in (7, 8, 9):
         place.file(number)
     claim = place.forge_claim(7)
@@ -65,7 +65,7 @@ def test_a_run_that_only_waits_for_another_says_for_whom(place: Place) -> None:
 
 @pytest.mark.parametrize("label", ["running", "ready-for-agent"])
 def test_a_claim_that_outlived_its_lease_is_taken_over(place: Place, label: str) -> None:
-    """R68: whatever the labels say; the dead attempt's number is not given again."""
+    """R68, L12: whatever the labels say, and whoever made it; the dead attempt's number is not given again."""
     place.file(7, labels=[label])
     place.forge_claim(7, lease_s=1, attempt="wDEAD-7-a3")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import gitkit
-from drainkit import Place, ended, status_of
+from drainkit import Place, ended, reach, status_of
 
 
 def file_meeting(place: Place, folder: Path, numbers: range, count: int) -> None:
@@ -52,3 +52,25 @@ def test_a_cap_holds_for_all_workers_together(place: Place) -> None:
     ran = place.run("--workers", "3", "-n", "2")
     assert ran.payload["stopped_by"] == "cap"
     assert sorted(ran.outcomes) == [1, 2]
+
+
+def test_a_slot_is_free_again_when_its_attempt_ends_and_nothing_is_claimed_without_one(
+    place: Place, tmp_path: Path
+) -> None:
+    """L44, S56: one slot works through the queue beside an agent that takes its time; what waits costs no attempt."""
+    ready, go = tmp_path / "ready", tmp_path / "go"
+    place.file(1, "Slow", f"agent: slow {ready} {go}\n")
+    for number in (2, 3):
+        place.file(number, f"Job {number}", f"agent: slow {tmp_path / f'ready-{number}'} {tmp_path / f'go-{number}'}\n")
+    process = place.start("run", "--json", "--workers", "2")
+    reach(process, lambda: ready.exists() and (tmp_path / "ready-2").exists(), "two agents at work")
+    assert (place.labels(3), [path.name for path in place.attempts()]) == ({"ready-for-agent"}, ["1-a1", "2-a1"])
+    assert "refs/afk/claims/3" not in place.claims()
+
+    (tmp_path / "go-2").touch()
+    reach(process, (tmp_path / "ready-3").exists, "the third in the slot of the second")
+    (tmp_path / "go-3").touch()
+    reach(process, lambda: place.issue(3)["state"] == "closed", "the end of the third")
+    assert place.issue(1)["state"] == "open"
+    go.touch()
+    assert ended(process).outcomes == dict.fromkeys((1, 2, 3), "done")

@@ -63,7 +63,7 @@ def step(outcome: Outcome, history: list[PastAttempt], **changes: object) -> Req
     ],
 )
 def test_each_key_has_its_tries_and_parks_at_the_last(outcome: Outcome, allowed: int) -> None:
-    """R56: each kind of failure has a counter of its own."""
+    """R56, R57: each kind of failure has a counter of its own, running out of time too."""
     for earlier in range(allowed - 1):
         assert isinstance(step(outcome, past(*[outcome] * earlier)), Requeue)
     parked = step(outcome, past(*[outcome] * (allowed - 1)))

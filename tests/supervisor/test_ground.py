@@ -183,3 +183,13 @@ def test_hooks_that_cannot_run_are_found(ready: Place, command: str, fault: str)
     ready.configure(hooks={"pre_merge": command})
     found = checks(ready)["hooks"]
     assert (found.summary if fault else "") == fault
+
+
+def test_no_agent_is_started_to_find_out_whether_it_is_there(ready: Place, tmp_path: Path) -> None:
+    """R30: a program that hangs at every start holds up no check and no run that does not use it."""
+    hangs, was_started = tmp_path / "hangs", tmp_path / "started"
+    hangs.write_text(f"#!/bin/sh\ntouch {was_started}\nsleep 3600\n")
+    hangs.chmod(0o755)
+    ready.configure(agents={"command": {"argv": [str(hangs), "--version"]}})
+    assert checks(ready)["agent"].status == "pass"
+    assert not was_started.exists()

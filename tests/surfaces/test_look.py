@@ -65,6 +65,7 @@ def test_status_of_a_fresh_checkout_has_every_field(place: Place) -> None:
 
 
 def test_status_survives_whatever_stands_in_the_files(place: Place) -> None:
+    """S58: what cannot be read is seen, and holds nobody up."""
     place.write_config("afk: [\n")
     gitkit.write(
         place.clone,
