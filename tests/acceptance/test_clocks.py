@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import gitkit
@@ -26,7 +27,7 @@ def test_of_three_silent_agents_only_the_one_that_hangs_is_stalled(place: Place,
     reach(process, lambda: place.labels(1) == {"ready-for-human", "blocked:stalled"}, "the end of the one that hangs")
     reach(process, lambda: _log(place).count("agent.silent") >= 3, "word of the silence of all")
     for number in (2, 3):
-        Path(f"{fifo}{number}").write_text("over\n")
+        os.close(os.open(f"{fifo}{number}", os.O_WRONLY | os.O_NONBLOCK))  # raises when nobody reads any more
     ran = ended(process)
 
     assert ran.outcomes == {1: "stalled", 2: "done", 3: "done"}, ran.stderr
