@@ -213,7 +213,8 @@ class Kept:
         handle = _open_pidfd(self.identity)
         if handle is not None:
             try:
-                _await_pidfd(handle, until, wake)
+                if not _await_pidfd(handle, until, wake):
+                    return None  # the record is the keeper's last act: while it lives there is none to look for
             finally:
                 os.close(handle)
         return self.exit_record()
@@ -479,12 +480,10 @@ def _lost(child: Birth) -> ExitRecord:
 
 
 def _open_pidfd(identity: Identity) -> int | None:
-    """None when it is gone. The process is looked at once more while the handle holds its pid."""
-    if not is_alive(identity):
-        return None
+    """None when it is gone. Who it is, is looked at while the handle holds its pid."""
     try:
         handle = os.pidfd_open(identity.pid)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError, ValueError):  # no such number, or none that ever was one
         return None
     if is_alive(identity):
         return handle
@@ -492,13 +491,16 @@ def _open_pidfd(identity: Identity) -> int | None:
     return None
 
 
-def _await_pidfd(handle: int, until: float | None, wake: threading.Event | None) -> None:
-    """Returns when the process has ended, at `until` (monotonic) or within `WAKE_S` of `wake` being set."""
+def _await_pidfd(handle: int, until: float | None, wake: threading.Event | None) -> bool:
+    """True when the process has ended; False at `until` (monotonic) or within `WAKE_S` of `wake` being set."""
     while wake is None or not wake.is_set():
         left_s = None if until is None else max(0.0, until - time.monotonic())
         step_s = left_s if wake is None else min(WAKE_S, WAKE_S if left_s is None else left_s)
-        if _is_readable(handle, step_s) or left_s == 0.0:
-            return
+        if _is_readable(handle, step_s):
+            return True
+        if left_s == 0.0:
+            return False
+    return False
 
 
 def _is_readable(fd: int, timeout_s: float | None) -> bool:

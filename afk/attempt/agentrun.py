@@ -30,7 +30,7 @@ from afk.ports import Agent, RunContext
 __all__ = ["Run", "agent_seconds", "demand_budget", "git_facts", "run_agent", "usage_of"]
 
 _STATE = "agent"  # in the attempt's directory: where an agent keeps its own files, if it can be told where
-_TICK_S = 0.1
+_TICK_S, _QUIET_TICK_S, _QUIET_S = 0.1, 1.0, 5.0  # after so long without a word nobody waits for the next one
 _WEIGH_S = 1.0
 _READS_PER_TICK = 32  # of 256 kB each
 _KEEPER_WAITS_S = 300.0
@@ -257,7 +257,7 @@ class _Watch:
     weighed_s: float = 0.0  # when its memory was looked at last
 
     def to_the_end(self) -> ExitRecord:
-        while (record := self.kept.wait(_TICK_S)) is None:
+        while (record := self.kept.wait(self._tick_s())) is None:
             if why := self._reason_to_end(heard=self.reader.read()):
                 record = self._end(why)
                 break
@@ -266,6 +266,9 @@ class _Watch:
             self.attempt.progress.catch_up()
         self.reader.finish()
         return record
+
+    def _tick_s(self) -> float:
+        return _TICK_S if self.liveness.silent_s < _QUIET_S else _QUIET_TICK_S
 
     def _end(self, why: Breach) -> ExitRecord:
         """What is committed is pushed first: a ceiling is policy, no reason to lose anything (L20)."""

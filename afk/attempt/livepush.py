@@ -15,6 +15,7 @@ from typing import Self
 from afk.adapters import git
 from afk.adapters.claims import ClaimLost, PushedStatus
 from afk.adapters.git import RefUpdate
+from afk.adapters.refwatch import look_of_refs
 from afk.attempt.session import Attempt
 from afk.errors import AfkError, GitError, NotARepository
 
@@ -22,15 +23,18 @@ __all__ = ["DELETED", "KeptClaim", "LivePush", "push_branch"]
 
 DELETED = "deleted"  # in place of a sha: a person took the live branch away
 _BUSY = re.compile(r"cannot lock ref|failed to lock|failed to update ref|unable to create", re.IGNORECASE)
-_LOOK_S = 0.3
+_LOOK_S = 0.5
+_MOST_S = 2.0  # between two looks at the age of the claim
+_LOOK_ANYWAY_S = 10.0  # although nothing changed as far as the files of the refs tell
 _RETRY_S = 15.0  # after a failed push; a remote that is away is not hammered
 
 
 class _Beside:
     """A thread beside the attempt that looks again and again while this is entered. Nothing ends it but the end."""
 
-    def __init__(self, attempt: Attempt, look: Callable[[], None]) -> None:
+    def __init__(self, attempt: Attempt, look: Callable[[], None], every_s: float) -> None:
         self._attempt = attempt
+        self._every_s = every_s
         self._look = look
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._watch, name=f"{type(self).__name__}-{attempt.id}", daemon=True)
@@ -46,7 +50,7 @@ class _Beside:
         self._thread.join()
 
     def _watch(self) -> None:
-        while not self._end.wait(_LOOK_S) and not self._attempt.lost:
+        while not self._end.wait(self._every_s) and not self._attempt.lost:
             try:
                 self._look()
             except ClaimLost:
@@ -60,7 +64,7 @@ class KeptClaim(_Beside):
     """Renews the claim from its taking to the outcome: setup, checks, hooks and waiting take longer than a lease."""
 
     def __init__(self, attempt: Attempt) -> None:
-        super().__init__(attempt, self._renew)
+        super().__init__(attempt, self._renew, min(_MOST_S, attempt.project.config.claim.renew_s / 2))
         self._tried_s = 0.0
 
     def _renew(self) -> None:
@@ -76,8 +80,9 @@ class LivePush(_Beside):
     """Pushes every new commit; `sync` pushes at once and waits."""
 
     def __init__(self, attempt: Attempt) -> None:
-        super().__init__(attempt, self._push_new)
+        super().__init__(attempt, self._push_new, _LOOK_S)
         self._tried: tuple[str | None, float] = (None, 0.0)  # the tip that was last tried, and when
+        self._seen: tuple[object, float] = (None, 0.0)  # how the refs looked when nothing was to be done, and when
 
     def sync(self) -> None:
         """Push what is there now, in the caller's thread. Never raises for a remote that refuses or is away."""
@@ -87,7 +92,13 @@ class LivePush(_Beside):
             self._attempt.lost = True
 
     def _push_new(self) -> None:
-        tip, now = live_tip(self._attempt), self._attempt.project.clock.monotonic_s()
+        attempt, now = self._attempt, self._attempt.project.clock.monotonic_s()
+        looks = look_of_refs(attempt.worktree, attempt.branch_ref)
+        if looks is not None and looks == self._seen[0] and now - self._seen[1] < _LOOK_ANYWAY_S:
+            return
+        tip = live_tip(attempt)
+        if tip == attempt.journal.fact("pushed_sha"):
+            self._seen = (looks, now)
         tried_tip, tried_s = self._tried
         if tip != self._attempt.journal.fact("pushed_sha") and (tip != tried_tip or now - tried_s > _RETRY_S):
             self._tried = (tip, now)
