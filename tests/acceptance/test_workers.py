@@ -7,6 +7,10 @@ from pathlib import Path
 import gitkit
 from drainkit import Place, ended, reach, status_of
 
+from afk.wire import toonl
+
+COUNTED = str(Path(__file__).parents[1] / "counted_run.py")
+
 
 def file_meeting(place: Place, folder: Path, numbers: range, count: int) -> None:
     """Issues whose agents end only when `count` files are in `folder`."""
@@ -74,3 +78,27 @@ def test_a_slot_is_free_again_when_its_attempt_ends_and_nothing_is_claimed_witho
     assert place.issue(1)["state"] == "open"
     go.touch()
     assert ended(process).outcomes == dict.fromkeys((1, 2, 3), "done")
+
+
+def test_eight_workers_that_start_at_once_meet_no_lock_and_ask_the_tracker_once_for_all(
+    place: Place, tmp_path: Path
+) -> None:
+    """S75: each line of a log says whose it is. While eight agents work, each poll is one listing for all."""
+    met, asked = tmp_path / "met", tmp_path / "asked"
+    place.configure(workers=8, recovery={"backoff_max_s": 60})  # eight landings get in each other's way
+    file_meeting(place, met, range(1, 9), 9)
+    process = place.start(str(asked), program=[COUNTED])
+    reach(process, lambda: len(list(met.iterdir())) == 8, "eight agents")
+
+    before = len(asked.read_text().splitlines())
+    reach(process, lambda: len(asked.read_text().splitlines()) >= before + 3, "three more looks")
+    assert set(asked.read_text().splitlines()[before : before + 3]) == {"MainThread open_issues"}
+    (met / "go").touch()
+    assert process.wait() == 0
+
+    told = [body for number in range(1, 9) for body in place.envelopes(number)]
+    assert [status_of(body) for body in told] == ["done"] * 8, "\n".join(told)
+    logs = [path.read_text() for path in place.clone.glob(".red/tmp/workers/*/worker.log.toonl")]
+    rows = [row for log in logs for row in toonl.parse(log).rows]
+    assert {(row["issue"], row["attempt"]) for row in rows} == {(number, 1) for number in range(1, 9)}
+    assert not [row for row in rows if "lock" in str(row["msg"])]
