@@ -18,6 +18,7 @@ from afk.attempt.progress import Log
 from afk.attempt.session import Project
 from afk.errors import ConfigError, DiskFull, GroundUnfit, LockHeld, SupervisorRunning
 from afk.supervisor import ledger
+from afk.wire.json_value import parse_json
 
 if TYPE_CHECKING:
     from afk.supervisor.ground import DoctorCheck
@@ -132,10 +133,18 @@ def _supervisors_lock(project: Project) -> FileLock:
     except LockHeld as error:
         owner = lock.owner()
         raise SupervisorRunning(
-            f"another `afk run` works in {project.root}" + (f" (pid {owner.pid})" if owner else ""),
+            f"another `afk run` works in {project.root}" + (f" (pid {owner.pid}{_since(project)})" if owner else ""),
             hint="afk status",
         ) from error
     return lock
+
+
+def _since(project: Project) -> str:
+    """Since when, as the other one wrote it down; empty while it has not."""
+    try:
+        return f", since {parse_json((project.tmp / SUPERVISOR).read_bytes())['started_at']}"
+    except (OSError, ValueError, LookupError, TypeError):
+        return ""
 
 
 def supervisor_log(project: Project) -> Log:

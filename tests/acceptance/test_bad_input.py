@@ -108,7 +108,7 @@ def test_a_second_run_in_one_checkout_names_the_first(place: Place, tmp_path: Pa
     go.touch()
 
     assert (second.code, second.error["code"], second.stdout) == (4, "supervisor_running", "")
-    assert f"pid {first.pid}" in second.error["message"]
+    assert f"(pid {first.pid}, since 20" in second.error["message"]
     assert second.error["hint"] == "afk status"
     assert ended(first).outcomes == {7: "done"}
 

@@ -68,7 +68,7 @@ def test_a_slot_is_free_again_when_its_attempt_ends_and_nothing_is_claimed_witho
         place.file(number, f"Job {number}", f"agent: slow {tmp_path / f'ready-{number}'} {tmp_path / f'go-{number}'}\n")
     process = place.start("run", "--json", "--workers", "2")
     reach(process, lambda: ready.exists() and (tmp_path / "ready-2").exists(), "two agents at work")
-    assert (place.labels(3), [path.name for path in place.attempts()]) == ({"ready-for-agent"}, ["1-a1", "2-a1"])
+    assert (place.labels(3), {path.name for path in place.attempts()}) == ({"ready-for-agent"}, {"1-a1", "2-a1"})
     assert "refs/afk/claims/3" not in place.claims()
 
     (tmp_path / "go-2").touch()
