@@ -94,7 +94,7 @@ def _run_among_deaths(place: Place, chance: random.Random, told: Told, *, every_
             run.wait()
         said.seek(0)
         words = said.read().decode("utf-8", "replace").rstrip()
-        if run.returncode not in (0, -9) or "Traceback" in words:
+        if run.returncode not in (0, 75, -9) or "Traceback" in words:
             told.wrong.append(f"start {told.starts} ended with {run.returncode}: {words[-2000:]}")
 
 

@@ -26,7 +26,8 @@ def reach(attempt: Attempt, ended: AttemptEnded | None) -> dict[str, Any]:
     """What is written down as the attempt's end: the outcome and what becomes of the issue. Pure but for clock and git.
 
     `decision` is `done`, `requeue`, `park`, `withdrawn`, or `discard` where it parked its slot: then `discarded` has
-    what the envelope says of that. `label` is the `blocked:*` label of a parked issue. `stopped` is there for a stop.
+    what the envelope says of that. `label` is the `blocked:*` label of a parked issue. `stopped` is there for a stop,
+    `passes` for what goes by itself.
     """
     outcome = Outcome.DONE if ended is None else ended.outcome
     record: dict[str, Any] = {
@@ -42,6 +43,8 @@ def reach(attempt: Attempt, ended: AttemptEnded | None) -> dict[str, Any]:
         return record
     if ended.withdrawn:
         return record | {"decision": "withdrawn"}
+    if ended.passes:
+        record["passes"] = True
     if ended.stopped:
         record["stopped"] = True
     elif (discarded := _discarded(attempt, ended)) is not None:

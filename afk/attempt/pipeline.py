@@ -89,7 +89,7 @@ def _attempt(attempt: Attempt) -> AttemptEnded | None:
     except ClaimLost:
         raise
     except DiskFull as error:
-        return AttemptEnded(Outcome.INFRA, f"the disk is full: {error.message}")
+        return AttemptEnded(Outcome.INFRA, f"the disk is full: {error.message}", passes=True)
     except AfkError as error:
         return AttemptEnded(Outcome.INFRA, error.message)
     except Exception as error:  # noqa: BLE001 - a bug ends this attempt, told as such, never the run
@@ -578,7 +578,7 @@ def patiently(attempt: Attempt, ask: Callable[[], T]) -> T:
             if not error.retryable:
                 raise
             if waited_s + wait_s > patience_s:
-                raise AttemptEnded(Outcome.INFRA, f"gave up waiting: {error.message}") from error
+                raise AttemptEnded(Outcome.INFRA, f"gave up waiting: {error.message}", passes=True) from error
             attempt.progress.log("remote.wait", f"{error.message}; again in {wait_s:.0f} s")
         _pause(attempt, wait_s)
         waited_s += wait_s

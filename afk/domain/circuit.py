@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from afk.domain.outcome import Outcome, RunEvidence
+from afk.domain.outcome import Outcome, RunEvidence, ended_well
 
 __all__ = ["ALIKE", "Terms", "is_fast_death", "signature", "trips"]
 
@@ -29,12 +29,12 @@ class Terms:
 def is_fast_death(outcome: Outcome, last: RunEvidence, *, lived_s: float, committed: bool, terms: Terms) -> bool:
     """Whether an agent died of itself right after its start and left nothing: no last word, no commit.
 
-    An agent that found nothing to do and went away well is none, nor is one that we ended or whose account is used up:
-    that holds everybody anyway.
+    An agent that found nothing to do and went away well is none, whatever its exit code, nor is one that we ended, that
+    lost its keeper, or whose account is used up: that holds everybody anyway.
     """
-    if committed or last.sentinel is not None or last.ended_by is not None or outcome is Outcome.EXHAUSTED:
+    if committed or last.sentinel is not None or last.ended_by is not None or last.lost or ended_well(last):
         return False
-    return lived_s <= terms.fast_death_s and last.exit_code != 0
+    return lived_s <= terms.fast_death_s and outcome is not Outcome.EXHAUSTED
 
 
 def trips(deaths_s: Sequence[float], now_s: float, terms: Terms) -> bool:

@@ -26,6 +26,7 @@ __all__ = [
     "Verdict",
     "VerdictKind",
     "classify",
+    "ended_well",
 ]
 
 
@@ -91,7 +92,7 @@ class AttemptEnded(Exception):
 
     `label` replaces the outcome's typed label (`blocked:budget`). `stopped` marks an operator's stop, which costs no
     try; `withdrawn` an issue that people closed or took out of the queue, whose labels are theirs. `not_before` is a
-    time that the agent's provider told.
+    time that the agent's provider told. `passes` marks what goes by itself, as an outage or a full disk.
     """
 
     def __init__(
@@ -103,6 +104,7 @@ class AttemptEnded(Exception):
         stopped: bool = False,
         withdrawn: bool = False,
         not_before: datetime | None = None,
+        passes: bool = False,
     ) -> None:
         super().__init__(f"{outcome}: {reason}" if reason else str(outcome))
         self.outcome = outcome
@@ -111,6 +113,7 @@ class AttemptEnded(Exception):
         self.stopped = stopped
         self.withdrawn = withdrawn
         self.not_before = not_before
+        self.passes = passes
 
 
 # ── What the end of a run comes to ──────────────────────────────────────────────────────────────────────────────────
@@ -363,7 +366,7 @@ def _done_but_dirty(evidence: RunEvidence, facts: GitFacts) -> Verdict:
 
 
 def _without_sentinel(evidence: RunEvidence, facts: GitFacts, *, salvage: bool) -> Verdict:
-    if salvage and facts.complete and _ended_well(evidence):
+    if salvage and facts.complete and ended_well(evidence):
         return Verdict(VerdictKind.VALIDATE, salvaged=True)
     if evidence.retrying:
         return _ended(Outcome.RUNNER_TRANSIENT, f"it ended while it waited for its service: {evidence.retrying}")
@@ -374,7 +377,7 @@ def _without_sentinel(evidence: RunEvidence, facts: GitFacts, *, salvage: bool) 
     return _ended(Outcome.NO_SENTINEL, _how_it_went(evidence))
 
 
-def _ended_well(evidence: RunEvidence) -> bool:
+def ended_well(evidence: RunEvidence) -> bool:
     """Positive evidence only (R40): a told good end, or exit code 0 of an agent of a kind that tells no end."""
     return evidence.end == "good" or (evidence.end is None and not evidence.tells_end and evidence.exit_code == 0)
 

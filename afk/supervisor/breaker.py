@@ -64,6 +64,8 @@ class Breaker:
     def note(self, attempt: Attempt, outcome: Outcome) -> None:
         """An end: the third in a row that came before any agent, of the machine and in the same words, halts all."""
         ended = attempt.journal.get(Step.ENDED)
+        if ended.get("passes"):  # an outage says nothing about this machine
+            return
         if attempt.journal.count(Step.RUN_STARTED) or outcome is not Outcome.INFRA or ended.get("stopped"):
             self._alike = []
             return

@@ -17,7 +17,10 @@ def fast(
     return is_fast_death(of, evidence, lived_s=lived_s, committed=committed, terms=TERMS)
 
 
-@pytest.mark.parametrize("evidence", [DIED, replace(DIED, exit_code=None, signal=9), replace(DIED, lost=True)])
+@pytest.mark.parametrize(
+    "evidence",
+    [DIED, replace(DIED, exit_code=None, signal=9), replace(DIED, exit_code=0, end="bad", failure="refused")],
+)
 def test_an_agent_that_dies_right_after_its_start_and_leaves_nothing_died_fast(evidence: RunEvidence) -> None:
     assert fast(evidence)
     assert fast(evidence, lived_s=30)
@@ -29,6 +32,8 @@ def test_an_agent_that_dies_right_after_its_start_and_leaves_nothing_died_fast(e
     "evidence",
     [
         replace(DIED, exit_code=0),
+        replace(DIED, end="good"),
+        replace(DIED, exit_code=None, lost=True),
         replace(DIED, sentinel=Sentinel.BLOCKED),
         *(replace(DIED, ended_by=why) for why in EndedBy),
     ],
