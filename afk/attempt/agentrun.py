@@ -106,6 +106,7 @@ def _started(attempt: Attempt, agent: Agent, run: Run) -> tuple[Kept, Path]:
         run.k,
         purpose=str(run.purpose),
         run_dir=str(run_dir.relative_to(attempt.directory)),
+        head=git.rev_parse(attempt.worktree, "HEAD"),
         boot_id=boot_id(),
         monotonic_s=attempt.project.clock.monotonic_s(),
     )

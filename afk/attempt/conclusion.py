@@ -68,7 +68,8 @@ def _discarded(attempt: Attempt, ended: AttemptEnded) -> dict[str, Any] | None:
         return None
     terms = Terms(circuit.fast_death_s, circuit.count, circuit.window_s, circuit.cooldown_s)
     last = RunEvidence.from_dict(journal.get(Step.RUN_ENDED, k)["evidence"])
-    tip, start = git.rev_parse(attempt.project.root, attempt.branch_ref), journal.fact("start_sha")
+    # Not where the branch began: one that continues an earlier attempt's has the newest base merged in before any run.
+    tip, start = git.rev_parse(attempt.project.root, attempt.branch_ref), journal.get(Step.RUN_STARTED, 1).get("head")
     lived_s = agent_seconds(attempt)
     if not is_fast_death(ended.outcome, last, lived_s=lived_s, committed=tip != start, terms=terms):
         return None
