@@ -5,6 +5,7 @@
     end     TERM, a grace, KILL for whatever is left of the tree: detached, orphaned and marked processes too
     record  `exit`, as the very last thing: who sees it knows that the whole tree is gone
 
+Where the kernel allows one, the tree has a control group of its own, which nothing leaves and which ends as a whole.
 It outlives whoever started it and answers to SIGTERM alone (the reason is in the file `stop`). There is one of these
 for each agent that runs, so it is the standard library, and little of that: under 16 MB.
 Source: AFK wire formats, Layout.
@@ -27,8 +28,11 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, NoReturn
 
+from afk import kernel
+
 __all__ = [
     "KEEPER_LOST",
+    "OOM",
     "READY",
     "ROUND_S",
     "Birth",
@@ -37,6 +41,7 @@ __all__ = [
     "boot_id",
     "descendants",
     "end_all",
+    "grouped",
     "marked",
     "process",
     "process_table",
@@ -47,6 +52,7 @@ __all__ = [
 
 MARKER = "AFK_KEEPER"  # in the environment of the whole tree, with the nonce of its keeper
 KEEPER_LOST = "keeper-lost"  # `ended_by` of a tree that was ended because its keeper was gone
+OOM = "oom"  # `ended_by` of a child that the kernel ended for want of memory (L40)
 READY = b"ready\n"
 
 CHUNK_BYTES = 64 * 1024  # what a Linux pipe holds
@@ -148,6 +154,11 @@ def _bears(pid: int, nonce: str) -> bool:
     return f"{MARKER}={nonce}".encode() in read_bytes(f"/proc/{pid}/environ").split(b"\0")
 
 
+def grouped(group: str) -> set[Birth]:
+    """The living members of a control group, which is a folder or empty."""
+    return births(row for pid in kernel.members(group) if (row := process(pid)) and not row.is_dead) if group else set()
+
+
 def births(rows: Iterable[Process]) -> set[Birth]:
     """Whom it is safe to end: never ourselves, never pid 1."""
     return {row.birth for row in rows if row.birth[0] not in (1, os.getpid())}
@@ -182,11 +193,13 @@ def send(birth: Birth, number: int) -> bool:
     return True
 
 
-def end_all(find: Callable[[], set[Birth] | None], kill_s: float, pause: Callable[[], object]) -> set[Birth] | None:
+def end_all(
+    find: Callable[[], set[Birth] | None], kill_s: float, pause: Callable[[], object], group: str = ""
+) -> set[Birth] | None:
     """TERM once to each that `find` gives, KILL in every round after `kill_s`; None when all are gone, else the rest.
 
     `find` is asked again until it answers None, so that what is forked meanwhile is ended as well; an empty set means
-    that something is left which it cannot see.
+    that something is left which it cannot see. A control `group` is killed as a whole, faster than it can fork.
     """
     kill_at = time.monotonic() + kill_s
     told: set[Birth] = set()
@@ -194,6 +207,8 @@ def end_all(find: Callable[[], set[Birth] | None], kill_s: float, pause: Callabl
         now = time.monotonic()
         if now > kill_at + UNKILLABLE_S:
             return victims
+        if group and now >= kill_at:
+            kernel.kill(group)
         for victim in victims if now >= kill_at else victims - told:
             _end(victim, kill=now >= kill_at)
         told |= victims
@@ -398,6 +413,8 @@ class Keeper:
         self._stop_asked = False
         self._child: Birth = (0, "")
         self._bell = self._open_bell()
+        self._group = kernel.make(self._nonce)
+        self._oom_kills = kernel.oom_kills()
         self._notes = Notes(f"{run_dir}/tree", self._identity())
         reserve_exit(run_dir)
         self._sinks: dict[int, Sink] = {}  # by the end of the pipe that we read
@@ -421,6 +438,7 @@ class Keeper:
             os.write(starter, READY)
         except OSError:
             self._notes.remove()
+            kernel.clear(self._group)
             raise
         os.close(starter)
         os.write(go, b"!")
@@ -443,14 +461,16 @@ class Keeper:
         row = process(pid)  # alive or a zombie: we alone can wait for it
         self._child = row.birth if row else (pid, "")
         self._notes.add(self._child)
+        kernel.enter(self._group, pid)
         return go
 
     def run(self) -> None:
         """Returns when the tree is gone and recorded."""
-        ended_by = self._watch()
+        ended_by = self._watch() or self._oom()
         if ended_by is None:
             self._drain()
-        survivors = end_all(self._rest_of_the_tree, self._orders["kill_s"], self._await_a_death)
+        survivors = end_all(self._rest_of_the_tree, self._orders["kill_s"], self._await_a_death, self._group)
+        kernel.clear(self._group)
         if survivors is not None:
             self._err.write(f"[afk] would not die: {sorted(pid for pid, _ in survivors)}\n".encode())
         self._drain()
@@ -479,6 +499,11 @@ class Keeper:
             self._reap()
         return None
 
+    def _oom(self) -> str | None:
+        """A KILL that was not ours, while the kernel was ending processes for want of memory."""
+        killed = self._status is not None and os.waitstatus_to_exitcode(self._status) == -signal.SIGKILL
+        return OOM if killed and kernel.oom_kills() > self._oom_kills else None
+
     def _stop_reason(self) -> str:
         return read_bytes(f"{self._run_dir}/stop").decode("utf-8", "replace").strip() or "signal"
 
@@ -488,6 +513,7 @@ class Keeper:
         has_children = self._reap()
         try:
             found = births(descendants([os.getpid()], process_table()) if has_children else marked(self._nonce))
+            found |= grouped(self._group)
         except OSError:
             return set()
         return found if found or has_children else None
@@ -559,6 +585,7 @@ class Keeper:
             "pid_start_time": row.birth[1] if row else "",
             "boot_id": boot_id(),
             "nonce": self._nonce,
+            "cgroup": self._group,
             "kill_s": self._orders["kill_s"],
             "started_at": _now(),
             "started_monotonic_s": time.monotonic(),
@@ -571,6 +598,7 @@ def _become(orders: Mapping[str, Any], go: int, stdio: Iterable[int]) -> NoRetur
         os.setsid()
         for number in (*IGNORED, *HANDLED, *IGNORED_BY_PYTHON):
             signal.signal(number, signal.SIG_DFL)
+        kernel.take_blame()
         signal.pthread_sigmask(signal.SIG_SETMASK, [])
         if os.read(go, 1):
             for target, fd in enumerate(stdio):

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from keptkit import AGENTS, SLOW_S, ended, first_line, is_running, program, until
 
-from afk import keeper
+from afk import keeper, kernel
 from afk.adapters.process import Kept, KeptSpec, identity_of, tail_lines
 
 
@@ -509,3 +509,95 @@ def test_the_keeper_stands_outside_every_repository_and_needs_the_standard_libra
     done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)
     loaded = {name.partition(".")[0] for name in done.stdout.split()}
     assert loaded - sys.stdlib_module_names == {"afk"}
+
+
+# --- What the kernel offers ----------------------------------------------------------------------------------------
+
+
+def _can_divide() -> bool:
+    """Whether we may make a control group of our own, as a delegated unit or root may."""
+    group = kernel.make("probe")
+    kernel.clear(group)
+    return bool(group)
+
+
+needs_groups = pytest.mark.skipif(not _can_divide(), reason="needs a control group (v2) that we may divide")
+
+
+@needs_groups
+def test_a_tree_has_a_control_group_of_its_own_and_leaves_none(keep: Keep) -> None:
+    """L37"""
+    kept = keep("sh", "-c", "cat /proc/self/cgroup; sleep 60 & wait")
+    group = str(tree_lines(kept)[0]["cgroup"])
+    until(lambda: len(kernel.members(group)) == 2)
+    until(lambda: Path(group).name in (kept.run_dir / "out").read_text())
+    kept.stop("stop")
+    assert not Path(group).exists()
+
+
+@needs_groups
+def test_what_hides_from_everything_else_is_found_in_its_group(keep: Keep) -> None:
+    """L25, R25: no parent, no session, no marker, not noted yet, and the keeper is gone: the group still has it."""
+    hide = "import os, sys, time; os.fork() and sys.exit(); os.setsid(); print(os.getpid(), flush=True); time.sleep(60)"
+    kept = keep("sh", "-c", f"env -i {sys.executable} -I -c '{hide}'; sleep 60")
+    hidden = int(first_line(kept))
+    notes = kept.run_dir / "tree"
+    os.kill(kept.identity.pid, signal.SIGKILL)
+    lines = [line for line in notes.read_text().splitlines() if json.loads(line)["pid"] != hidden]
+    notes.write_text("\n".join(lines) + "\n")
+    assert ended(kept).lost
+    assert not is_running(hidden)
+    assert not Path(str(tree_lines(kept)[0]["cgroup"])).exists()
+
+
+@needs_groups
+def test_a_record_that_names_another_group_kills_nobody(keep: Keep, tmp_path: Path) -> None:
+    """R26: a tree can write over its own notes."""
+    other = keep("sleep", "60")
+    kept = keep("sleep", "60")
+    head, *rest = tree_lines(kept)
+    lines = [head | {"cgroup": tree_lines(other)[0]["cgroup"]}, *rest]
+    (kept.run_dir / "tree").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    os.kill(kept.identity.pid, signal.SIGKILL)
+    assert ended(kept).lost
+    assert other.exit_record() is None
+
+
+def test_the_kernel_takes_the_tree_before_the_keeper_when_memory_is_short(keep: Keep) -> None:
+    """L37: and so before the terminal and the supervisor."""
+    kept = keep("sh", "-c", "cat /proc/self/oom_score_adj; sleep 60")
+    assert int(first_line(kept)) == kernel.OOM_SCORE
+    assert int(Path(f"/proc/{kept.identity.pid}/oom_score_adj").read_text()) < kernel.OOM_SCORE
+
+
+def _small_group() -> Path | None:
+    """A group (v1, for memory) in which 64 MiB are all there is; None where we may not make one."""
+    place = Path("/sys/fs/cgroup/memory")
+    groups = Path("/proc/self/cgroup").read_text().splitlines()
+    own = next((line.split(":", 2)[2] for line in groups if ":memory:" in line), "")
+    group = place / own.strip("/") / f"afk-test-{os.getpid()}"
+    try:
+        group.mkdir()
+        (group / "memory.limit_in_bytes").write_text(str(64 * 1024**2))
+    except OSError:
+        return None
+    return group
+
+
+def test_an_end_for_want_of_memory_is_told_from_the_kernels_receipt(keep: Keep) -> None:
+    """L40: a KILL that nobody sent, while the kernel counted one more."""
+    group = _small_group()
+    if group is None:
+        pytest.skip("needs a control group (v1) for memory that we may divide")
+    hoard = f"{sys.executable} -I -c 'x = bytearray(256 * 1024 ** 2)'"
+    kept = keep("sh", "-c", f"echo $$ > {group}/cgroup.procs; exec {hoard}")
+    record = ended(kept)
+    group.rmdir()
+    assert (record.signal, record.ended_by) == (9, "oom")
+
+
+def test_a_kill_that_anybody_sent_is_none_for_want_of_memory(keep: Keep) -> None:
+    """L40: without the kernel's receipt nothing is guessed."""
+    kept = keep("sh", "-c", "kill -9 $$")
+    record = ended(kept)
+    assert (record.signal, record.ended_by) == (9, None)

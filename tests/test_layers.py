@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).parent.parent / "afk"
 
 # A module may import its own row and every row below it. Two names in one row are neighbours, strangers to each other.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors",),
+    ("errors", "kernel"),
     ("domain", "keeper"),
     ("wire", "config"),
     ("ports",),
@@ -29,7 +29,7 @@ RANK = {name: rank for rank, row in enumerate(LAYERS) for name in row}
 
 PURE = ("domain", "wire")
 # The keeper is a program of its own that outlives an upgrade of everything else; `import afk` must cost nothing.
-STDLIB_ONLY = ("keeper", "__init__")
+STDLIB_ONLY = ("keeper", "kernel", "__init__")
 
 # fmt: off
 # What values, decisions and formats may use. It lists what is allowed, so that no new module slips in unnamed.

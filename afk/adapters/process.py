@@ -24,7 +24,7 @@ from errno import EDQUOT, ENOSPC
 from pathlib import Path
 from typing import Any
 
-from afk import keeper
+from afk import keeper, kernel
 from afk.adapters.follow import Line, LineFollower, tail_lines
 from afk.adapters.regular import open_regular
 from afk.errors import DiskFull, GroundUnfit, KeeperFailed
@@ -151,8 +151,9 @@ class ExitRecord:
     """How a run ended. Exactly one of `exit_code` and `signal` is set, none when nobody could wait for the child.
 
     `ended_by` is None for a child that ended by itself, else the reason given to `stop`, `wall_clock`, `signal` (the
-    keeper got a TERM without a reason) or `keeper-lost`. A program that is missing has exit code 127, one that cannot
-    be executed 126; `err` says why. With `lost`, pid 0 means that there never was a child.
+    keeper got a TERM without a reason), `oom` (the kernel ended it for want of memory) or `keeper-lost`. A program
+    that is missing has exit code 127, one that cannot be executed 126; `err` says why. With `lost`, pid 0 means that
+    there never was a child.
     """
 
     pid: int
@@ -289,7 +290,8 @@ class Kept:
     def _settle_loss(self) -> ExitRecord:
         """Ends what `tree` names and what carries the marker, and records that once for all."""
         tree = _read_tree(self.run_dir)
-        keeper.end_all(lambda: _left_behind(tree), self.kill_s, lambda: time.sleep(keeper.ROUND_S))
+        keeper.end_all(lambda: _left_behind(tree), self.kill_s, lambda: time.sleep(keeper.ROUND_S), tree.group)
+        kernel.clear(tree.group)
         with suppress(OSError):  # a full disk: whoever asks next finds the tree gone and says the same
             keeper.write_exit(str(self.run_dir), tree.child, status=None, ended_by=keeper.KEEPER_LOST)
         return _read_exit(self.run_dir) or _lost(tree.child)
@@ -312,10 +314,10 @@ def _left_behind(tree: _Tree) -> set[Birth] | None:
 
 
 def _look_for(tree: _Tree) -> set[Birth]:
-    """The living among those that `tree` names (of this boot) or that carry the marker, and their descendants."""
+    """The living that `tree` names (of this boot), that carry the marker or are in its group, and their descendants."""
     table = keeper.process_table()
     named = tree.noted if tree.keeper.boot_id == boot_id() else frozenset()
-    bearers = keeper.births(keeper.marked(tree.nonce))
+    bearers = keeper.births(keeper.marked(tree.nonce)) | keeper.grouped(tree.group)
     # Without pid 1 and ourselves before the children are looked up: those of pid 1 are the whole machine.
     roots = keeper.births(row for row in table.values() if row.birth in named or row.birth in bearers)
     rows = [table[pid] for pid, _ in roots] + keeper.descendants([pid for pid, _ in roots], table)
@@ -414,10 +416,11 @@ def _why_not(run_dir: Path, pid: int, answer: bytes) -> KeeperFailed | DiskFull:
 
 @dataclass(frozen=True, slots=True)
 class _Tree:
-    """The file `tree`; `child` is (0, "") when the keeper was lost before it had one."""
+    """The file `tree`; `child` is (0, "") when the keeper was lost before it had one, `group` empty without one."""
 
     keeper: Identity
     nonce: str
+    group: str
     kill_s: float
     started_at: datetime
     started_monotonic_s: float
@@ -436,9 +439,11 @@ def _read_tree(run_dir: Path) -> _Tree:
         lines = _record(run_dir / "tree").splitlines()
         head = parse_json(lines[0])
         noted = list(_births_in(lines[1:]))
+        group = str(head["cgroup"]) if "cgroup" in head else ""  # an older afk wrote none
         return _Tree(
             keeper=Identity(head["pid"], head["pid_start_time"], head["boot_id"]),
             nonce=head["nonce"],
+            group=group if kernel.is_ours(group, head["nonce"]) else "",
             kill_s=head["kill_s"],
             started_at=datetime.fromisoformat(head["started_at"]),
             started_monotonic_s=head["started_monotonic_s"],

@@ -129,7 +129,7 @@ class RunPurpose(StrEnum):
 
 
 class EndedBy(StrEnum):
-    """Why we ended the agent ourselves; the words of a kept run's `ended_by`."""
+    """Why the agent was ended, by us or by the kernel; the words of a kept run's `ended_by`."""
 
     STOP = "stop"  # the operator's
     CLAIM_LOST = "claim_lost"
@@ -138,6 +138,7 @@ class EndedBy(StrEnum):
     WALL_CLOCK = "wall_clock"
     SILENCE = "silence"
     GRACE = "grace"  # it had said its sentinel and did not go
+    OOM = "oom"  # the kernel's, for want of memory
 
 
 _FAILURES = ("limit", "transient", "refused", "unfit")
@@ -284,7 +285,7 @@ def classify(evidence: RunEvidence, facts: GitFacts, *, salvage: bool) -> Verdic
     ended well be validated although it forgot its sentinel.
     """
     return (
-        _by_our_own_kill(evidence)
+        _by_a_kill(evidence)
         or _by_the_stream(evidence)
         or _by_the_sentinel(evidence, facts)
         or _without_sentinel(evidence, facts, salvage=salvage)
@@ -295,7 +296,7 @@ def _ended(outcome: Outcome, reason: str, *, label: str | None = None, not_befor
     return Verdict(VerdictKind.ENDED, outcome=outcome, reason=reason, label=label, not_before=not_before)
 
 
-def _by_our_own_kill(evidence: RunEvidence) -> Verdict | None:
+def _by_a_kill(evidence: RunEvidence) -> Verdict | None:
     detail = evidence.ended_detail
     match evidence.ended_by:
         case EndedBy.STOP:
@@ -304,6 +305,11 @@ def _by_our_own_kill(evidence: RunEvidence) -> Verdict | None:
             return _ended(Outcome.CLAIM_LOST, detail or "the claim was lost while the agent worked")
         case EndedBy.WITHDRAWN:
             return replace(_ended(Outcome.BLOCKED, detail or "the issue was withdrawn"), withdrawn=True)
+        case EndedBy.OOM if evidence.sentinel is None:
+            return _ended(
+                Outcome.INFRA,
+                "out of memory: the kernel ended the agent; fewer workers or afk.bounds.peak_rss_mb leave more",
+            )
         case EndedBy.BUDGET:
             return _ended(Outcome.BLOCKED, f"budget spent: {detail}", label="blocked:budget")
         case EndedBy.WALL_CLOCK | EndedBy.SILENCE if evidence.sentinel is None:

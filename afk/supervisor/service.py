@@ -63,6 +63,9 @@ ExecStart={_command([*plan.afk, "run", "--watch"])}
 ExecStop={_command([*plan.afk, "stop", "--wait"])}
 TimeoutStopSec={_PATIENCE_S}
 KillMode=process
+# Each agent gets a control group of its own; one that is out of memory does not take the others with it.
+Delegate=yes
+OOMPolicy=continue
 Restart=on-failure
 RestartSec={_PAUSE_S}
 # 1: stopped with work that is not told to its end; 130: stopped by a second signal. Neither is a fault.

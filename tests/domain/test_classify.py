@@ -157,6 +157,16 @@ def test_no_sentinel_says_how_it_went(evidence: RunEvidence, reason: str) -> Non
     assert classify(evidence, NOTHING, salvage=True).reason == reason
 
 
+def test_an_agent_that_the_kernel_ended_is_no_failure_of_the_work() -> None:
+    """L40: told by the receipt of its death, and no word against what it had already finished."""
+    dead = replace(EXITED, exit_code=None, signal=9, ended_by="oom")
+    verdict = classify(dead, NOTHING, salvage=True)
+    assert verdict.outcome is Outcome.INFRA
+    assert verdict.reason.startswith("out of memory: the kernel ended the agent")
+    assert classify(dead, WORK, salvage=True).outcome is Outcome.INFRA
+    assert classify(replace(dead, sentinel=Sentinel.DONE), WORK, salvage=True).kind is VerdictKind.VALIDATE
+
+
 def test_an_agent_that_waited_for_its_service_ends_as_that() -> None:
     """R56, L38: nothing told an end, and nothing was done since the last retry."""
     waiting = EXITED.seeing("retrying", "overloaded (529)")
