@@ -18,6 +18,15 @@ def git_env(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield config
 
 
+@pytest.fixture(autouse=True)
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where temporary files are: what checkouts of one machine share is shared within a test, and with no other."""
+    folder = tmp_path.with_name(f"{tmp_path.name}-machine")
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    return folder
+
+
 @pytest.fixture(scope="session")
 def _origin_template(git_env: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return gitkit.make_origin(tmp_path_factory.mktemp("template") / "origin.git", {"README.md": "A project.\n"})

@@ -53,16 +53,21 @@ def agent_environment(
     worktree: Path,
     *,
     allow: Sequence[str] = (),
+    seat: Mapping[str, str] | None = None,
     extra: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """The whole environment of an agent: the built-in list, the names in `allow`, then `extra` over both.
+    """The whole environment of an agent: the built-in list, the names in `allow`, its slot's `seat`, `extra` over all.
 
     Git in it asks nobody, finds no stored credential, and takes `worktree` for safe whoever owns it (R19). A denied
-    name is left out of all three; `doctor` prints the names of what is left, never the values (R75, S72, L52).
+    name is left out of what is inherited and of `extra`; `doctor` prints the names of what is left, never the values
+    (R75, S72, L52).
     """
     inherited = {name: value for name, value in environ.items() if _is_allowed(name) or name in allow}
-    given = inherited | dict(extra or {})
-    return {name: value for name, value in given.items() if not is_denied(name)} | _git_settings(worktree)
+    return _permitted(inherited) | dict(seat or {}) | _permitted(extra or {}) | _git_settings(worktree)
+
+
+def _permitted(given: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in given.items() if not is_denied(name)}
 
 
 def _git_settings(worktree: Path) -> dict[str, str]:
@@ -74,10 +79,10 @@ def _git_settings(worktree: Path) -> dict[str, str]:
 
 
 def check_environment(
-    environ: Mapping[str, str], worktree: Path, *, extra: Mapping[str, str] | None = None
+    environ: Mapping[str, str], worktree: Path, *, seat: Mapping[str, str] | None = None
 ) -> dict[str, str]:
     """The environment of setup commands and checks: the agent's without what only the agent may have (L35)."""
-    return agent_environment(environ, worktree, extra=extra)
+    return agent_environment(environ, worktree, seat=seat)
 
 
 def secret_values(environ: Mapping[str, str]) -> list[str]:

@@ -128,6 +128,7 @@ def _spec(attempt: Attempt, agent: Agent, prompt_file: Path, env: Mapping[str, s
             environ,
             attempt.worktree,
             allow=[*config.agent.env_allow, *command.env_names],
+            seat=attempt.seat.ready(),
             extra={**_identity(attempt), **_confinement(attempt), **command.env, **env},
         ),
         stdin=command.stdin,

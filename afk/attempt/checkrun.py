@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from afk.adapters.admission import Admission, Refused, Turn
 from afk.adapters.process import ExitRecord, Kept, KeptSpec, tail_lines
 from afk.wire.sidecar import Infra
 
@@ -15,6 +17,7 @@ __all__ = ["Ran", "Runner", "StoppedEarly"]
 
 _UNWATCHED_S = 60.0  # past the limit; then the keeper itself ends what nobody watches any more
 _POLL_S = 0.2
+_WEIGH_S = 1.0
 _SUDDEN_S = 1.0
 _TAIL_BYTES = 64 * 1024
 _OUTPUT_BYTES = 32 * 1024 * 1024  # past it the end alone is kept
@@ -95,17 +98,25 @@ class Runner:
     stopping: Callable[[], bool]
     stall_window_s: float
     kill_s: float
+    admission: Admission
 
     def run(self, command: str, limit_s: float) -> Ran:
-        """One try under a keeper of its own.
+        """One try under a keeper of its own, once this machine has room for it; its time counts from then on.
 
         Raises `StoppedEarly`; `KeeperFailed` or `DiskFull` when this machine cannot start anything.
         """
-        if self.stopping():
-            raise StoppedEarly
+        try:
+            with self.admission.turn(command, self.stopping) as turn:
+                return self._run(command, limit_s, turn)
+        except Refused:
+            raise StoppedEarly from None
+
+    def _run(self, command: str, limit_s: float, turn: Turn) -> Ran:
         folder = self.run_dir()
         kept = Kept.start(folder, self._spec(command, limit_s))
-        record = self._await_end(kept, kept.started_monotonic_s + limit_s, min(self.stall_window_s, limit_s / 2))
+        turn.started(kept.identity)
+        watch = _Watch(kept, turn, self.stopping)
+        record = watch.to_the_end(kept.started_monotonic_s + limit_s, min(self.stall_window_s, limit_s / 2))
         duration_s = time.monotonic() - kept.started_monotonic_s
         said = _last_line(folder / "out") or _last_line(folder / "err")
         return Ran(command, record, duration_s, limit_s, folder / "out", said)
@@ -120,25 +131,44 @@ class Runner:
             kill_s=self.kill_s,
         )
 
-    def _await_end(self, kept: Kept, limit_at_s: float, window_s: float) -> ExitRecord:
-        record = self._await(kept, limit_at_s - window_s)
-        if record is not None:
-            return record
-        cpu_s = kept.tree_cpu_s()
-        record = self._await(kept, limit_at_s)
-        if record is not None:
-            return record
-        return kept.stop(Infra.STALL if kept.tree_cpu_s() == cpu_s else Infra.TIMEOUT)
 
-    def _await(self, kept: Kept, until_s: float) -> ExitRecord | None:
+@dataclass
+class _Watch:
+    """Waits for one command, and weighs it once a second."""
+
+    kept: Kept
+    turn: Turn
+    stopping: Callable[[], bool]
+    weighed_s: float = 0.0
+
+    def to_the_end(self, limit_at_s: float, window_s: float) -> ExitRecord:
+        """Ended at `limit_at_s` (monotonic), as stalled when it used no CPU for `window_s` before."""
+        record = self._await(limit_at_s - window_s)
+        if record is not None:
+            return record
+        cpu_s = self.kept.tree_cpu_s()
+        record = self._await(limit_at_s)
+        if record is not None:
+            return record
+        return self.kept.stop(Infra.STALL if self.kept.tree_cpu_s() == cpu_s else Infra.TIMEOUT)
+
+    def _await(self, until_s: float) -> ExitRecord | None:
         """None when it still runs at `until_s` (monotonic)."""
         while (left_s := until_s - time.monotonic()) > 0:
-            if (record := kept.wait(min(_POLL_S, left_s))) is not None:
+            if (record := self.kept.wait(min(_POLL_S, left_s))) is not None:
                 return record
             if self.stopping():
-                kept.stop("stop")
+                self.kept.stop("stop")
                 raise StoppedEarly
+            self._weigh()
         return None
+
+    def _weigh(self) -> None:
+        now_s = time.monotonic()
+        if now_s - self.weighed_s >= _WEIGH_S:
+            self.weighed_s = now_s
+            with suppress(OSError):  # a failed sample is no sample (L21)
+                self.turn.held(self.kept.tree_rss_bytes())
 
 
 _ESCAPE = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|.)")

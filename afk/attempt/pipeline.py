@@ -233,6 +233,8 @@ def _prepare(attempt: Attempt) -> None:
         attempt.project.config.setup,
         environ=attempt.project.environ,
         run_dir=attempt.new_run_dir,
+        admission=attempt.admission,
+        seat=attempt.seat.ready(),
         stopping=lambda: attempt.interrupted,
         kill_s=attempt.project.config.agent.kill_s,
     )
@@ -479,6 +481,8 @@ def _validate(attempt: Attempt, base_sha: str, head: str) -> validation.Validati
         environ=attempt.project.environ,
         run_dir=attempt.new_run_dir,
         sidecar=attempt.sidecar,
+        admission=attempt.admission,
+        seat=attempt.seat.ready(),
         stopping=lambda: attempt.interrupted,
         kill_s=attempt.project.config.agent.kill_s,
     )
@@ -543,7 +547,7 @@ def _fire(attempt: Attempt, point: HookPoint, about: dict[str, object], **values
             "ROOT": str(project.root),
             "RUNNER": str(attempt.journal.fact("runner")),
             "WORKER_ID": attempt.id.worker,
-            "SLOT": attempt.slot,
+            **attempt.seat.values,
             "WORKSPACE": str(attempt.worktree),
             **values,
         },

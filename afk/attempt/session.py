@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from afk.adapters import git
+from afk.adapters.admission import Admission
 from afk.adapters.claims import Claim, ClaimLost
 from afk.adapters.clock import SystemClock
+from afk.adapters.seats import Seat
 from afk.agents.environment import secret_values
 from afk.attempt.hooks import HookRunner
 from afk.attempt.journal import Journal
@@ -187,7 +189,7 @@ class Attempt:
     stop: Stop
     issue: Issue
     claim: Claim
-    slot: int = 1
+    seat: Seat
     # Tells the slot of a fast death; the answer is how many there were of late when this one parks it, else 0.
     died_fast: Callable[[Terms], int] = lambda terms: 0
     withdrawn: str | None = None  # set by the supervisor's poll when people closed or took back the issue
@@ -208,6 +210,16 @@ class Attempt:
             log=lambda line: self.progress.log("hook.stderr", line),
             stopping=lambda: self.interrupted,
         )
+
+    @cached_property
+    def admission(self) -> Admission:
+        """Asked before each setup command and check, so that all that run on this machine find memory."""
+        root, environ = self.project.root, self.project.environ
+        return Admission(root, environ, said=lambda text: self.progress.log("check.wait", text))
+
+    @property
+    def slot(self) -> int:
+        return self.seat.slot
 
     @property
     def id(self) -> AttemptId:

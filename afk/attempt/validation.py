@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from afk.adapters import git
+from afk.adapters.admission import Admission
 from afk.adapters.files import write_atomic
 from afk.agents.environment import check_environment
 from afk.attempt.checkrun import Ran, Runner, StoppedEarly
@@ -186,25 +187,29 @@ def validate(
     environ: Mapping[str, str],
     run_dir: Callable[[str], Path],
     sidecar: Path | None,
+    admission: Admission,
+    seat: Mapping[str, str] | None = None,
     stopping: Callable[[], bool] = lambda: False,
     stall_window_s: float = STALL_WINDOW_S,
     kill_s: float = KILL_S,
 ) -> Validation:
     """Run the checks, one after the other, in the subject's worktree, and say what they say of its head.
 
-    `environ` is ours; checks get the allow-listed part of it. `run_dir` gives, for the word `check`, a folder that does
-    not exist yet. `sidecar` is written as a whole at the end, None for nowhere. A check that is over its limit and used
-    no CPU during the last `stall_window_s` before it has stalled, otherwise it was too slow.
+    `environ` is ours; checks get the allow-listed part of it, and what their slot has for itself (`seat`). `run_dir`
+    gives, for the word `check`, a folder that does not exist yet. `sidecar` is written as a whole at the end, None for
+    nowhere. A check that is over its limit and used no CPU during the last `stall_window_s` before it has stalled,
+    otherwise it was too slow. `admission` lets it start when there is memory for it.
 
     Raises `GitError`, and `KeeperFailed` or `DiskFull` when this machine cannot start a check.
     """
     runner = Runner(
         cwd=subject.worktree,
-        environment=check_environment(environ, subject.worktree),
+        environment=check_environment(environ, subject.worktree, seat=seat),
         run_dir=lambda: run_dir("check"),
         stopping=stopping,
         stall_window_s=stall_window_s,
         kill_s=kill_s,
+        admission=admission,
     )
     results: list[CheckResult] = []
     tree = ""
@@ -230,6 +235,8 @@ def run_setup(
     *,
     environ: Mapping[str, str],
     run_dir: Callable[[str], Path],
+    admission: Admission,
+    seat: Mapping[str, str] | None = None,
     stopping: Callable[[], bool] = lambda: False,
     timeout_s: float = SETUP_S,
     stall_window_s: float = STALL_WINDOW_S,
@@ -241,11 +248,12 @@ def run_setup(
     """
     runner = Runner(
         cwd=worktree,
-        environment=check_environment(environ, worktree),
+        environment=check_environment(environ, worktree, seat=seat),
         run_dir=lambda: run_dir("setup"),
         stopping=stopping,
         stall_window_s=stall_window_s,
         kill_s=kill_s,
+        admission=admission,
     )
     results: list[CheckResult] = []
     try:

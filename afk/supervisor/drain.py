@@ -180,7 +180,7 @@ class _Run:
     def _recover(self) -> None:
         """Take up what dead runs left, all of it at once and before anything is picked: their agents may be alive."""
         recovery.clear_locks(self._project, self._log)
-        for attempt in recovery.unfinished(self._project, self._slots[0], self._log):
+        for attempt in recovery.unfinished(self._project, self._slot_for, self._log, seam=self._seam):
             self._say(f"taking up {attempt.id} where it stopped{_drift(attempt)}")
             self._work(attempt)
         while self._lanes:
@@ -276,6 +276,18 @@ class _Run:
             self._new_slot(number) for _, number in zip(range(len(self._slots), wanted), free, strict=False)
         ]
 
+    def _slot_for(self, number: int) -> Slot:
+        """The slot that an attempt began in, opened again if need be; where another works in it, one that is free."""
+        idle = {slot.number: slot for slot in self._idle_slots()}
+        taken = {slot.number for slot in self._slots}
+        if number in idle:
+            return idle[number]
+        if number in taken and idle:
+            return idle[min(idle)]
+        made = self._new_slot(number if number not in taken else max(taken) + 1)
+        self._slots = sorted([*self._slots, made], key=lambda slot: slot.number)
+        return made
+
     def _new_slot(self, number: int) -> Slot:
         return Slot(
             self._project,
@@ -356,9 +368,9 @@ class _Run:
     def _take_up_owed(self) -> None:
         """What could not be told is told by the run that watches; another one leaves it to the next."""
         for owed in self._owed.due() if self._options.watch else ():
-            if idle := self._idle_slots():
+            if self._idle_slots():
                 self._owed.take(owed)
-                attempt = recovery.take_up(self._project, owed.id, idle[0], self._log)
+                attempt = recovery.take_up(self._project, owed.id, self._slot_for, self._log, seam=self._seam)
                 if attempt is not None:
                     self._started -= 1  # it was counted when it began
                     self._work(attempt)

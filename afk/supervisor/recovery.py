@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from afk.adapters import gitlocks, worktrees
 from afk.adapters.process import Kept
-from afk.attempt.journal import JOURNAL, Journal, Step
+from afk.attempt.journal import JOURNAL, Journal, Seam, Step, no_seam
 from afk.attempt.progress import Log
 from afk.attempt.session import Attempt, Project
 from afk.domain.attempt import AttemptId
 from afk.errors import AfkError, DiskFull, JournalBroken
 from afk.supervisor.slot import Slot
 
-__all__ = ["clear_locks", "take_up", "unfinished"]
+__all__ = ["SlotFor", "clear_locks", "take_up", "unfinished"]
 
 
 def clear_locks(project: Project, log: Log) -> None:
@@ -28,7 +28,11 @@ def clear_locks(project: Project, log: Log) -> None:
         log.add("recovery.lock", f"removed {lock}, whose git is dead")
 
 
-def unfinished(project: Project, slot: Slot, log: Log) -> Iterator[Attempt]:
+SlotFor = Callable[[int], Slot]
+"""Which slot takes up an attempt that began in the slot of this number."""
+
+
+def unfinished(project: Project, slot_for: SlotFor, log: Log, *, seam: Seam = no_seam) -> Iterator[Attempt]:
     """Attempts whose owner is gone and that are not told to their end, oldest directory first.
 
     The caller holds the supervisor's lock, so every owner in this checkout is gone. A directory that cannot be read is
@@ -39,18 +43,20 @@ def unfinished(project: Project, slot: Slot, log: Log) -> Iterator[Attempt]:
         if attempt_id is None:
             log.add("recovery.foreign", f"{directory} is not ours; left alone")
             continue
-        attempt = take_up(project, attempt_id, slot, log)
+        attempt = take_up(project, attempt_id, slot_for, log, seam=seam)
         if attempt is not None:
             yield attempt
 
 
-def take_up(project: Project, attempt_id: AttemptId, slot: Slot, log: Log) -> Attempt | None:
+def take_up(
+    project: Project, attempt_id: AttemptId, slot_for: SlotFor, log: Log, *, seam: Seam = no_seam
+) -> Attempt | None:
     """One attempt that nobody works on, from its journal; None when it has its end or cannot be read (see the log)."""
-    journal = _journal(project, attempt_id, slot, log)
+    journal = _journal(project, attempt_id, log, seam)
     if journal is None or journal.has(Step.CLEARED):
         return None
     try:
-        attempt = slot.resume(journal)
+        attempt = slot_for(int(journal.fact("slot") or 1)).resume(journal)
         _end_left_commands(attempt)
         _take_over_worktree(attempt, log)
     except DiskFull:
@@ -61,13 +67,13 @@ def take_up(project: Project, attempt_id: AttemptId, slot: Slot, log: Log) -> At
     return attempt
 
 
-def _journal(project: Project, attempt_id: AttemptId, slot: Slot, log: Log) -> Journal | None:
+def _journal(project: Project, attempt_id: AttemptId, log: Log, seam: Seam) -> Journal | None:
     path = project.workers / attempt_id.worker / attempt_id.directory
     if not (path / JOURNAL).exists():
         _forget_empty(path, log)
         return None
     try:
-        return Journal.load(path, clock=project.clock, seam=slot.seam)
+        return Journal.load(path, clock=project.clock, seam=seam)
     except JournalBroken as error:
         log.add("recovery.broken", error.message)
         return None

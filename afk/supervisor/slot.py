@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from afk import __version__
-from afk.adapters import git
+from afk.adapters import git, seats
 from afk.adapters.claims import Claim
 from afk.adapters.files import write_atomic
 from afk.adapters.process import boot_id, identity_of
@@ -75,6 +75,7 @@ class Slot:
         died_fast: Callable[[int, Terms], int],
     ) -> None:
         self.number = number
+        self.seat = seats.lease(project.root, number, project.environ)
         self._died_fast = partial(died_fast, number)
         self._project = project
         self._settings = settings
@@ -82,7 +83,7 @@ class Slot:
         self._stop = stop
         self._tally = tally
         self._emit = emit
-        self.seam = seam
+        self._seam = seam
         self._worker: str | None = None
 
     def reconfigure(self, project: Project) -> None:
@@ -133,6 +134,7 @@ class Slot:
             "boot_id": boot_id(),
             "config": project.config.dump(),
             "claim": record.message(),
+            "slot": self.number,
             "retries": len(thread.past),
             "past_lines": [_past_line(told) for told in thread.told],
             "siblings": list(siblings[:_SIBLINGS]),
@@ -140,14 +142,15 @@ class Slot:
         }
         directory = project.workers / worker / attempt_id.directory
         write_worker(project, worker)
-        journal = Journal.create(directory, attempt_id, facts, clock=project.clock, seam=self.seam)
+        journal = Journal.create(directory, attempt_id, facts, clock=project.clock, seam=self._seam)
+        seats.empty(self.seat)
         return self._attempt(project, journal, issue)
 
     def resume(self, journal: Journal) -> Attempt:
         """An attempt of a dead owner, under its own id and the configuration it started with."""
         loaded = replace(self._project.loaded, config=Config.model_validate(journal.fact("config")))
         project = replace(self._project, loaded=loaded)
-        journal.set_facts(owner=_owner(), durable=True)
+        journal.set_facts(owner=_owner(), slot=self.number, durable=True)
         write_worker(project, journal.attempt.worker)
         return self._attempt(project, journal, Issue.of_json(journal.fact("issue")))
 
@@ -166,9 +169,7 @@ class Slot:
         log = Log(project.workers / journal.attempt.worker / "worker.log.toonl", project)
         progress = Progress(project, journal, issue, log=log, books=self._tally, emit=self._emit)
         progress.opened()
-        return Attempt(
-            project, journal, progress, self._stop, issue, claim, slot=self.number, died_fast=self._died_fast
-        )
+        return Attempt(project, journal, progress, self._stop, issue, claim, seat=self.seat, died_fast=self._died_fast)
 
     def _worker_for(self, issue: Issue) -> str:
         """The slot's own id, or a new one when it has tried this issue: here, or by a branch on the remote."""

@@ -71,7 +71,7 @@ def test_a_denied_name_is_denied_even_when_allowed_or_given(name: str) -> None:
     """R75, L52: neither configuration nor a hook can hand the tracker's token to an agent."""
     assert is_denied(name)
     assert name not in agent_environment({name: "x"}, HERE, allow=[name], extra={name: "x"})
-    assert name not in check_environment({name: "x"}, HERE, extra={name: "x"})
+    assert name not in check_environment({name: "x"}, HERE)
 
 
 def test_who_commits_and_where_settings_lie_is_no_credential() -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from gitkit import commit, git, sha
 
+from afk.adapters.admission import Admission
 from afk.adapters.process import identity_of
 from afk.attempt.validation import SetupResult, Subject, Validation, run_setup, validate
 from afk.config import Check
@@ -38,6 +39,10 @@ class Ground:
         self._numbers = count(1)
 
     @property
+    def admission(self) -> Admission:
+        return Admission(self.folder, self.environ)
+
+    @property
     def sidecar(self) -> Path:
         return self.folder / "validation.jsonl"
 
@@ -54,11 +59,13 @@ class Ground:
             environ=self.environ,
             run_dir=self.run_dir,
             sidecar=self.sidecar,
+            admission=self.admission,
             **{"stall_window_s": 0.3, "kill_s": 0.5, **more},
         )
 
     def setup(self, *commands: str, **more: Any) -> SetupResult:
-        return run_setup(self.worktree, commands, environ=self.environ, run_dir=self.run_dir, kill_s=0.5, **more)
+        settings = {"kill_s": 0.5, "admission": self.admission, **more}
+        return run_setup(self.worktree, commands, environ=self.environ, run_dir=self.run_dir, **settings)
 
 
 @pytest.fixture(scope="module")
@@ -310,6 +317,7 @@ def test_a_machine_that_can_start_nothing_says_so_itself(ground: Ground) -> None
             environ=ground.environ,
             run_dir=lambda kind: used,
             sidecar=None,
+            admission=ground.admission,
         )
 
 
