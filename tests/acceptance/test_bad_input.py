@@ -255,7 +255,7 @@ def test_an_issue_that_people_take_back_is_stopped_and_left_as_they_made_it(
 
 
 def test_what_people_edit_while_it_is_worked_stays(place: Place, tmp_path: Path) -> None:
-    """R70: the agent works on what was there when it began; title, body, labels and comments of people survive."""
+    """R70, S46: the agent works on what was there when it began; title, body, labels and comments of people survive."""
     ready, go = tmp_path / "ready", tmp_path / "go"
     place.file(7, "Say hello", f"agent: slow {ready} {go}\n", labels=["ready-for-agent"])
     process = place.start("run", "--json")

@@ -65,6 +65,22 @@ def test_one_that_chatters_for_ever_is_capped_and_its_branch_is_on_the_remote_be
     assert branch.endswith("7-say-hello")
 
 
+def test_an_issue_whose_agent_stood_still_waits_and_is_tried_again(place: Place, tmp_path: Path) -> None:
+    """S55: ended, told, and due at a time that the thread names; the branch it left is kept."""
+    hurry = tmp_path / "hurry"
+    place.configure(bounds={"silence_kill_s": 15}, recovery={"backoff_s": 600, "backoff_max_s": 3600})
+    place.file(7, body=f"agent: silent {tmp_path}/ready\n")
+    process = place.start(str(hurry), program=[HURRIED])
+    reach(process, (tmp_path / "ready").exists, "a silent agent")
+    hurry.touch()
+    ran = ended(process)
+    assert ran.outcomes == {7: "stalled"}, ran.stderr
+    assert place.labels(7) == {"ready-for-agent"}
+    [waiting] = place.afk("queue", "list").payload["items"]
+    assert (waiting["state"], waiting["reasons"][0]["code"], place.claims()) == ("waiting", "backoff", {})
+    assert waiting["eligible_at_rfc3339"]
+
+
 def _log(place: Place) -> str:
     return "".join(path.read_text() for path in place.clone.glob(".red/tmp/workers/*/worker.log.toonl"))
 

@@ -92,6 +92,17 @@ FAULTS: dict[str, dict[str, object]] = {
 REQUESTS = ("GET .*/issues\\?", "GET .*/issues/1 ", "POST .*/comments", "DELETE .*/labels/running", "PATCH .*/issues/1")
 
 
+def test_a_label_that_cannot_be_written_when_work_begins_is_noted_and_stops_nothing(place: Hosted) -> None:
+    """S59: the claim decides who works; the label only shows it, and the last ones are right again."""
+    number = place.put("agent: blocked\n", "Say hello")
+    place.github.order(f"POST .*/issues/{number}/labels", "status", status=403, body={"message": "no"})
+    ran = place.run()
+    assert ran.outcomes == {number: "blocked"}, ran.stderr
+    log = "".join(path.read_text() for path in place.clone.glob(".red/tmp/workers/*/worker.log.toonl"))
+    assert "label.failed" in log
+    assert set(place.tracker.issue(number).labels) == {"ready-for-human", "blocked:spec"}
+
+
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS.keys())
 def test_a_drain_with_a_fault_in_it_ends_with_the_same_books(place: Hosted, fault: dict[str, object]) -> None:
     """R86, R59: each kind of request meets the fault once; what one run leaves undone, the next one does."""

@@ -46,6 +46,31 @@ def start_as(place: Place, host: str) -> subprocess.Popen[str]:
     return process
 
 
+def test_an_end_that_its_owner_cannot_tell_is_told_by_whoever_takes_over(
+    place: Place, other: Place, tmp_path: Path
+) -> None:
+    """S60, R68: who cannot tell it does not renew the claim, and writes nothing more once it is another's."""
+    configure(place, other, claim={"lease_s": 3, "renew_s": 1})
+    ready, go = tmp_path / "ready", tmp_path / "go"
+    place.file(7, "Say hello", f"agent: slow {ready} {go}\n")
+    process = place.start("run", "--json")
+    reach(process, ready.exists, "the agent's commit")
+    issue = place.clone / ".red/issues/7/issue.md"
+    good = issue.read_text()
+    issue.write_text(f"--\n{good}")
+    go.touch()
+    assert ended(process).code == 1
+    issue.write_text(good)
+
+    ran = other.run()
+
+    assert ran.code == 0, ran.stderr
+    assert [status_of(envelope) for envelope in place.envelopes(7)] == ["done"]
+    assert (place.issue(7)["state"], place.claims(), place.landed()) == ("closed", {}, ["merge: #7 Say hello"])
+    assert place.run().code == 0
+    assert [status_of(envelope) for envelope in place.envelopes(7)] == ["done"]
+
+
 @pytest.mark.parametrize(
     "hosts",
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,6 +95,19 @@ def _labels_tell(place: Place, case: Case) -> None:
         assert place.labels(7) == {"ready-for-human", case.label}
     else:
         assert place.labels(7) == {"ready-for-agent"}
+
+
+def test_a_check_that_fails_is_told_wherever_a_person_looks(place: Place) -> None:
+    """S74: by name, with the last thing it said."""
+    place.configure(**FAILING)
+    place.file(7, body="agent: done\n")
+    place.run()
+    [record] = [json.loads(line) for line in (place.attempt(7) / "validation.jsonl").read_text().splitlines()]
+    assert (record["name"], record["status"], record["summary"]) == ("test", "failed", "it broke")
+    assert "it broke" in place.envelopes(7)[0]
+    shown = place.afk("attempt", "show", f"{place.attempt(7).parent.name}-7-a1").payload
+    assert shown["validation"]["checks"][0]["summary"] == "it broke"
+    assert "it broke" in shown["result"]["reason"]
 
 
 def test_a_done_issue_is_a_merge_on_the_trunk_with_its_trailers(place: Place) -> None:

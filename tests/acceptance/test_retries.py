@@ -38,6 +38,13 @@ def test_a_second_try_goes_on_from_the_branch_that_was_left_and_is_the_last(plac
     assert f"Your branch starts from the work it left ({left}), with the base merged in." in handoff
 
 
+def test_an_agent_that_ended_without_its_last_word_is_not_asked_whether_it_goes_on(place: Place) -> None:
+    """S50: one run, one end; whether there is another attempt is for recovery to say."""
+    place.file(7, body="agent: no_sentinel\n")
+    assert place.run("--once").outcomes == {7: "no-sentinel"}
+    assert len(list(place.attempt(7).glob("runs/*-agent"))) == 1
+
+
 def test_a_backoff_is_waited_for_and_a_directive_ends_it(place: Place) -> None:
     """S53, S54, R84: the time stands in the thread, so that it survives the run; guidance starts afresh at the base.
 
