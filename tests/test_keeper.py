@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -42,6 +43,16 @@ def keep(tmp_path: Path) -> Iterator[Keep]:
     yield start
     for each in kept:
         each.stop("test over")
+
+
+def _can_divide() -> bool:
+    """Whether we may make a control group of our own, as a delegated unit or root may."""
+    group = kernel.make("probe")
+    kernel.clear(group)
+    return bool(group)
+
+
+needs_groups = pytest.mark.skipif(not _can_divide(), reason="needs a control group (v2) that we may divide")
 
 
 # --- How it ended --------------------------------------------------------------------------------------------------
@@ -330,6 +341,25 @@ def test_who_ignores_term_is_killed_after_the_grace_with_its_children(keep: Keep
     assert not is_running(grandchild)
 
 
+@needs_groups
+def test_who_left_its_group_and_ignores_term_is_killed_one_by_one(keep: Keep) -> None:
+    """R25, L24: where the kernel offers no group, or its agent found a way out of it."""
+    ignores = " ".join(map(shlex.quote, program("tree_ignores_term.py")))
+    kept = keep("sh", "-c", f"{_leave_group()}; exec {ignores}", kill_s=0.3)
+    grandchild = int(first_line(kept))
+    group = str(tree_lines(kept)[0]["cgroup"])
+    assert kernel.members(group) == []
+    record = kept.stop("enough")
+    assert (record.signal, record.ended_by) == (signal.SIGKILL, "enough")
+    assert not is_running(grandchild)
+
+
+def _leave_group() -> str:
+    group = kernel.make("way-out")
+    kernel.clear(group)
+    return f"echo $$ > {Path(group).parent}/cgroup.procs"
+
+
 def test_who_takes_its_leave_on_term_is_given_the_time_and_heard_to_the_end(keep: Keep) -> None:
     kept = keep(*program("tree_takes_term.py"), kill_s=SLOW_S)
     first_line(kept)
@@ -512,16 +542,6 @@ def test_the_keeper_stands_outside_every_repository_and_needs_the_standard_libra
 
 
 # --- What the kernel offers ----------------------------------------------------------------------------------------
-
-
-def _can_divide() -> bool:
-    """Whether we may make a control group of our own, as a delegated unit or root may."""
-    group = kernel.make("probe")
-    kernel.clear(group)
-    return bool(group)
-
-
-needs_groups = pytest.mark.skipif(not _can_divide(), reason="needs a control group (v2) that we may divide")
 
 
 @needs_groups

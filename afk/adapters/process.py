@@ -21,6 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from errno import EDQUOT, ENOSPC
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,7 @@ class Identity:
         return (self.pid, self.pid_start_time)
 
 
+@cache
 def boot_id() -> str:
     """Another one after every boot of the machine: readings of the monotonic clock compare within one only."""
     return keeper.boot_id() or _boot_time_by_psutil()

@@ -24,8 +24,9 @@ __all__ = ["DELETED", "KeptClaim", "LivePush", "push_branch"]
 DELETED = "deleted"  # in place of a sha: a person took the live branch away
 _BUSY = re.compile(r"cannot lock ref|failed to lock|failed to update ref|unable to create", re.IGNORECASE)
 _LOOK_S = 0.5
+_QUIET_S, _QUIET_LOOK_S = 15.0, 1.5  # after so long without a change of the refs, which are all that this costs
 _MOST_S = 2.0  # between two looks at the age of the claim
-_LOOK_ANYWAY_S = 10.0  # although nothing changed as far as the files of the refs tell
+_LOOK_ANYWAY_S = 30.0  # although nothing changed as far as the files of the refs tell
 _RETRY_S = 15.0  # after a failed push; a remote that is away is not hammered
 
 
@@ -83,6 +84,7 @@ class LivePush(_Beside):
         super().__init__(attempt, self._push_new, _LOOK_S)
         self._tried: tuple[str | None, float] = (None, 0.0)  # the tip that was last tried, and when
         self._seen: tuple[object, float] = (None, 0.0)  # how the refs looked when nothing was to be done, and when
+        self._changed_s = 0.0  # when they last looked different
 
     def sync(self) -> None:
         """Push what is there now, in the caller's thread. Never raises for a remote that refuses or is away."""
@@ -94,6 +96,9 @@ class LivePush(_Beside):
     def _push_new(self) -> None:
         attempt, now = self._attempt, self._attempt.project.clock.monotonic_s()
         looks = look_of_refs(attempt.worktree, attempt.branch_ref)
+        if looks != self._seen[0]:
+            self._changed_s = now
+        self._every_s = _LOOK_S if now - self._changed_s < _QUIET_S else _QUIET_LOOK_S
         if looks is not None and looks == self._seen[0] and now - self._seen[1] < _LOOK_ANYWAY_S:
             return
         tip = live_tip(attempt)

@@ -6,6 +6,7 @@ The supervisor polls once for everybody, picks, and hands the issue to a slot, a
 
 from __future__ import annotations
 
+import time
 import traceback
 from collections import deque
 from collections.abc import Callable
@@ -39,6 +40,7 @@ from afk.supervisor.terms import Ended, Options, Report, Stranded, Waiting
 __all__ = ["drain"]
 
 _FOREIGN_WAIT_S = 5.0  # between two looks at a claim of another host that is all that is left
+_STAGGER_S = 0.2  # between the starts of two slots: about what the first takes until its claim is pushed
 _REPORTED = 1000  # attempts that a report names, of a run that may last for weeks
 _WHY_STOPPED = {"budget": "another attempt might exceed afk.bounds.run_cost_usd; what runs is finished"}
 _STOP_WORDS = {
@@ -320,9 +322,9 @@ class _Run:
         """One look at the queue for all idle slots; `drained` when it holds nothing for us, until something ends."""
         picked = self._picker.look(self._ours())
         left = len(picked.chosen) if self._settings.cap is None else self._settings.cap - self._started
-        for slot, item in zip(self._idle_slots(), picked.chosen[:left], strict=False):
+        for k, (slot, item) in enumerate(zip(self._idle_slots(), picked.chosen[:left], strict=False)):
             boot.demand_space(self._project)
-            if not self._affords_another():
+            if not self._affords_another() or (k and self._stagger()):
                 break
             self._start(slot, item, picked)
         held = self._queue.is_held_elsewhere(picked.items, ours=self._ours())
@@ -336,6 +338,11 @@ class _Run:
         if watch and not self._lanes:
             self._fall_idle()
         return None if watch else "drained"
+
+    def _stagger(self) -> bool:
+        """Worktrees and agents that begin in the same moment slow each other down. True: stopped meanwhile."""
+        time.sleep(_STAGGER_S)
+        return self._stop.draining
 
     def _fall_idle(self) -> None:
         """Told once each time that nothing is left to do, not with each look that finds nothing."""

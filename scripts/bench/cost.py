@@ -23,7 +23,7 @@ from afk.adapters.process import Kept
 
 SUPERVISOR_MB, KEEPER_MB, CORE_PERCENT = 60.0, 16.0, 1.0
 WORKERS = 10
-SETTLE_S, WINDOW_S = 5.0, 30.0
+SETTLE_S, WINDOW_S = 20.0, 30.0
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 
 

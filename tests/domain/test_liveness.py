@@ -117,6 +117,11 @@ def test_a_failed_sample_is_no_sample() -> None:
     agent = Watched(UNLIMITED)
     agent.blind = True
     assert agent.goes_on(HOUR) is None
+
+    def sees_every_other_time() -> None:
+        agent.blind = agent.samples % 2 == 1
+
+    assert agent.goes_on(HOUR, also=sees_every_other_time) is None
     agent.blind = False
 
     def loses_a_child() -> None:
