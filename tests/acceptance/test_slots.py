@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import shutil
 from pathlib import Path
@@ -49,7 +50,10 @@ def test_each_slot_has_a_seat_that_agents_setup_and_checks_are_told_of(place: Pl
     assert told == seats
 
 
-def test_after_a_death_every_attempt_goes_on_in_the_slot_it_began_in(place: Place, tmp_path: Path) -> None:
+@pytest.mark.parametrize("workers", [1, 3])
+def test_after_a_death_every_attempt_goes_on_in_the_slot_it_began_in(
+    place: Place, tmp_path: Path, workers: int
+) -> None:
     """Its agent still uses those ports; a check that ran beside it on others' would fail for no reason of its own."""
     met = tmp_path / "met"
     met.mkdir()
@@ -61,7 +65,9 @@ def test_after_a_death_every_attempt_goes_on_in_the_slot_it_began_in(place: Plac
     before = {number: json.loads((place.attempt(number) / "attempt.json").read_text()) for number in range(1, 4)}
     process.kill()
     ended(process)
-    again = place.start("run", "--json")  # with fewer slots than agents that are still alive
+    for number, slot in ((n, facts["facts"]["slot"]) for n, facts in before.items()):
+        os.utime(place.attempt(number), (1e9 - slot, 1e9 - slot))  # the oldest is taken up first
+    again = place.start("run", "--json", "--workers", str(workers))  # maybe fewer than agents that are still alive
     reach(again, lambda: _slots(place) == {before[n]["facts"]["slot"]: n for n in before}, "each in its own slot")
     (met / "go").touch()
     assert ended(again).outcomes == dict.fromkeys(range(1, 4), "done")
