@@ -17,7 +17,15 @@ from pathlib import Path
 from afk.domain.outcome import RunPurpose
 from afk.errors import InvalidInput
 
-__all__ = ["PromptContext", "check_prompt", "commit_prompt", "conflict_prompt", "render", "work_prompt"]
+__all__ = [
+    "PromptContext",
+    "check_prompt",
+    "commit_prompt",
+    "conflict_prompt",
+    "render",
+    "take_over_prompt",
+    "work_prompt",
+]
 
 OVERRIDE = ".red/prompt.md"
 _LISTED_MAX = 50
@@ -71,6 +79,11 @@ def work_prompt(context: PromptContext, *, template: str | None = None) -> str:
     if template is not None:
         return render(template, context.variables(), source=OVERRIDE)
     return _packaged(RunPurpose.WORK, context)
+
+
+def take_over_prompt(context: PromptContext, work: str) -> str:
+    """For a runner that goes on where another one was cut off: the prompt `work`, and what it finds."""
+    return f"{_packaged(RunPurpose.TAKE_OVER, context)}\n{work}"
 
 
 def commit_prompt(context: PromptContext, *, dirty: Sequence[str]) -> str:

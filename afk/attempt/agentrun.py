@@ -27,7 +27,7 @@ from afk.domain.usage import Usage, over_budget
 from afk.errors import GitError, KeeperFailed
 from afk.ports import Agent, RunContext
 
-__all__ = ["Run", "agent_seconds", "demand_budget", "git_facts", "run_agent", "usage_of"]
+__all__ = ["Run", "agent_seconds", "demand_budget", "git_facts", "run_agent", "runner_of", "usage_of"]
 
 _STATE = "agent"  # in the attempt's directory: where an agent keeps its own files, if it can be told where
 _TICK_S, _QUIET_TICK_S, _QUIET_S = 0.1, 1.0, 5.0  # after so long without a word nobody waits for the next one
@@ -47,9 +47,10 @@ BUILDERS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Run number `k` (from 1) of an attempt's agent; `env` is what hooks made for it."""
+    """Run number `k` (from 1) of an attempt's agent, by the runner of this name; `env` is what hooks made for it."""
 
     k: int
+    runner: str
     purpose: RunPurpose
     prompt: str
     env: Mapping[str, str]
@@ -60,7 +61,7 @@ def run_agent(attempt: Attempt, run: Run) -> RunEvidence:
 
     Everything committed is pushed on the way as far as the remote allows. Raises nothing about the agent itself.
     """
-    agent = _agent(attempt)
+    agent = agent_for(attempt.project.config, run.runner)
     kept, run_dir = _started(attempt, agent, run)
     reader = _Reader(attempt, agent, run, run_dir)
     liveness = _liveness(attempt, run.k)
@@ -87,8 +88,10 @@ def _unlock(attempt: Attempt) -> None:
             attempt.progress.log("agent.lock", f"removed {lock}, whose git is dead")
 
 
-def _agent(attempt: Attempt) -> Agent:
-    return agent_for(attempt.project.config, str(attempt.journal.fact("runner")))
+def runner_of(attempt: Attempt, k: int) -> str | None:
+    """Who was started for run `k`; None when nobody was."""
+    started = attempt.journal.get(Step.RUN_STARTED, k)
+    return str(started.get("runner") or attempt.journal.fact("runner")) if started else None
 
 
 def _started(attempt: Attempt, agent: Agent, run: Run) -> tuple[Kept, Path]:
@@ -105,6 +108,7 @@ def _started(attempt: Attempt, agent: Agent, run: Run) -> tuple[Kept, Path]:
         Step.RUN_STARTED,
         run.k,
         purpose=str(run.purpose),
+        runner=run.runner,
         run_dir=str(run_dir.relative_to(attempt.directory)),
         head=git.rev_parse(attempt.worktree, "HEAD"),
         boot_id=boot_id(),

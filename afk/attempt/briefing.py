@@ -198,10 +198,14 @@ def prompt(attempt: Attempt, purpose: RunPurpose, paths: Sequence[str] = ()) -> 
             return prompts.commit_prompt(context, dirty=paths)
         case RunPurpose.RESOLVE_CONFLICT:
             return prompts.conflict_prompt(context, paths=paths)
-        case _:
+        case RunPurpose.WORK | RunPurpose.TAKE_OVER:
             override = attempt.project.root / prompts.OVERRIDE
             template = override.read_text(encoding="utf-8", errors="replace") if override.is_file() else None
-            return prompts.work_prompt(context, template=template)
+            work = prompts.work_prompt(context, template=template)
+            return work if purpose is RunPurpose.WORK else prompts.take_over_prompt(context, work)
+        case RunPurpose.CHECK_FAILED:
+            mending = attempt.journal.fact("mending")
+            return prompts.check_prompt(context, name=mending["check"], output=mending["output"])
 
 
 def _prompt_context(attempt: Attempt) -> prompts.PromptContext:

@@ -135,6 +135,7 @@ def _reason(attempt: Attempt, ended: AttemptEnded | None) -> str:
     elif attempt.journal.fact("foreign_sha"):
         told.append(f"somebody else moved {attempt.branch}; their commits are left alone")
     runs = range(1, attempt.journal.count(Step.RUN_ENDED) + 1)
+    told.append(str(attempt.journal.fact("fell_back") or ""))
     told += [remark for k in runs for remark in attempt.journal.get(Step.RUN_ENDED, k)["remarks"]]
     return "; ".join(part for part in told if part)
 

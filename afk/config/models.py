@@ -244,6 +244,7 @@ class Landing(Section):
     mode: Literal["merge", "pr"] = "merge"
     rounds: Count = 3
     resolve_conflicts: bool = True
+    mend_checks: bool = True
     salvage: bool = True
     batch: Count = 1
     max_file_mb: Megabytes = 10

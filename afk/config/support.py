@@ -28,8 +28,6 @@ _MISSING: Final = (
     _Missing("afk.agent.sandbox", lambda c: c.agent.sandbox != "none", "a sandbox", "use `none`"),
     _Missing("afk.landing.mode", lambda c: c.landing.mode == "pr", "landing by pull request", "use `merge`"),
     _Missing("afk.landing.batch", lambda c: c.landing.batch > 1, "landing several branches at once", "use 1"),
-    _Missing("afk.fallback_runner", lambda c: c.fallback_runner is not None, "a fallback runner", "use `null`"),
-    _Missing("afk.alternate", lambda c: bool(c.alternate), "runners that take turns", "use `[]`"),
 )
 
 

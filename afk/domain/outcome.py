@@ -126,6 +126,7 @@ class RunPurpose(StrEnum):
     COMMIT_YOUR_WORK = "commit-your-work"
     RESOLVE_CONFLICT = "resolve-conflict"
     CHECK_FAILED = "check-failed"
+    TAKE_OVER = "take-over"  # from another runner that could not go on
 
 
 class EndedBy(StrEnum):

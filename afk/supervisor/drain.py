@@ -10,10 +10,9 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable
-from datetime import datetime
 
 from afk import __version__
-from afk.attempt.journal import Seam, Step, no_seam
+from afk.attempt.journal import Seam, no_seam
 from afk.attempt.session import Attempt, Project, Stop
 from afk.domain.circuit import Terms
 from afk.domain.lifecycle import HookPoint
@@ -24,12 +23,13 @@ from afk.errors import AfkError, Cancelled, DiskFull, HookAborted
 from afk.supervisor import boot, control, recovery
 from afk.supervisor.breaker import Breaker
 from afk.supervisor.lane import Lane
-from afk.supervisor.outage import Outage, Rest, is_outage
+from afk.supervisor.outage import Outage, is_outage
 from afk.supervisor.outlook import Outlook, Why, waiting_for
 from afk.supervisor.owed import Owed
 from afk.supervisor.picking import Picked, Picker
 from afk.supervisor.queueing import Queue
 from afk.supervisor.reload import ConfigWatch
+from afk.supervisor.runners import Runners
 from afk.supervisor.sessionhooks import SessionHooks
 from afk.supervisor.signals import Bell, Signals
 from afk.supervisor.slot import Settings, Slot
@@ -111,7 +111,7 @@ class _Run:
         self._outlook = Outlook(project, session.id, self._log, watching=options.watch, log_path=options.log_path)
         recovery_ = project.config.recovery
         self._outage = Outage(project.clock, patience_s=None if options.watch else recovery_.backoff_max_s, say=say)
-        self._rest = Rest(project.clock, recovery_.backoff_s)
+        self._runners = Runners(project.clock, first_s=recovery_.backoff_s, watching=options.watch)
         self._breaker = Breaker(project.clock)
         self._resumed = ""
         self._slots: list[Slot] = []
@@ -124,7 +124,6 @@ class _Run:
         self._ended: deque[Ended] = deque(maxlen=_REPORTED)
         self._owed = Owed(project.clock)
         self._started = 0
-        self._exhausted = False
 
     def whole(self) -> Report:
         self._fit_slots()
@@ -221,7 +220,7 @@ class _Run:
         """Why nothing new starts while what runs goes on; None when nothing speaks against it."""
         if self._stop.draining:
             return "stop"
-        if (self._exhausted or self._stands_still()) and not self._options.watch:
+        if not self._options.watch and (self._is_used_up() or self._stands_still()):
             return "exhausted"
         if not self._affords_another():
             return "budget"
@@ -232,6 +231,10 @@ class _Run:
         return affords_another(
             tally.costs_usd, in_flight=tally.in_flight, ceiling_usd=bounds.run_cost_usd, attempt_usd=bounds.cost_usd
         )
+
+    def _is_used_up(self) -> bool:
+        """Whether no runner's account has anything left."""
+        return self._runners.are_used_up(self._project.config, self._settings.runner)
 
     def _stands_still(self) -> bool:
         """Whether the circuit breaker holds everything."""
@@ -259,7 +262,13 @@ class _Run:
         return paused
 
     def _may_look(self) -> bool:
-        if self._is_paused() or self._watch.is_moving or self._outage.holds or self._rest.holds or self._breaker.halted:
+        if (
+            self._is_paused()
+            or self._watch.is_moving
+            or self._outage.holds
+            or self._is_used_up()
+            or self._breaker.halted
+        ):
             return False
         return bool(self._idle_slots()) and self._project.clock.monotonic_s() >= self._look_again_s
 
@@ -324,9 +333,10 @@ class _Run:
         left = len(picked.chosen) if self._settings.cap is None else self._settings.cap - self._started
         for k, (slot, item) in enumerate(zip(self._idle_slots(), picked.chosen[:left], strict=False)):
             boot.demand_space(self._project)
-            if not self._affords_another() or (k and self._stagger()):
+            runner = self._runners.next(self._project.config, self._settings.runner)
+            if runner is None or not self._affords_another() or (k and self._stagger()):
                 break
-            self._start(slot, item, picked)
+            self._start(slot, item, picked, runner)
         held = self._queue.is_held_elsewhere(picked.items, ours=self._ours())
         if held and not picked.chosen and not self._lanes:
             self._queue.say_what_is_awaited(picked.items)
@@ -353,12 +363,13 @@ class _Run:
                 self._say("nothing is left to do; looking again from time to time")
             self._hooks.fire(HookPoint.ON_IDLE, {"stats": self._tally.totals()}, {})
 
-    def _start(self, slot: Slot, item: QueueItem, picked: Picked) -> None:
+    def _start(self, slot: Slot, item: QueueItem, picked: Picked, runner: str) -> None:
         siblings = [f"#{other.issue.number} {other.issue.title}" for other in picked.items if other is not item]
         attempt = slot.open(
             item,
             self._queue.thread(item.issue),
             picked.label,
+            runner=runner,
             prior_hooks=self._hooks.runs,
             siblings=siblings,
             taken_n=self._queue.taken_n.get(item.issue.number, 0),
@@ -448,7 +459,7 @@ class _Run:
         self._ended.append(Ended(str(attempt.id), attempt.issue.number, outcome, merge_sha))
         if outcome is Outcome.CLAIM_LOST:  # nothing is told about it, so nothing else would ever stop it
             self._picker.leave_alone(attempt.issue.number)
-        self._note_exhaustion(attempt, outcome)
+        self._note_exhaustion(attempt)
         self._note_alike(attempt, outcome)
 
     def _note_alike(self, attempt: Attempt, outcome: Outcome) -> None:
@@ -458,14 +469,14 @@ class _Run:
             self._log.add("breaker.halted", self._breaker.halted)
             self._say(f"{self._breaker.halted}; nothing more is started until `afk resume`")
 
-    def _note_exhaustion(self, attempt: Attempt, outcome: Outcome) -> None:
-        self._exhausted = outcome is Outcome.EXHAUSTED
-        if not self._exhausted:
-            self._rest.over()
-        elif self._options.watch:
-            told = attempt.journal.get(Step.ENDED).get("not_before")
-            until = self._rest.begin(datetime.fromisoformat(told) if told else None)
-            self._say(f"the agent's account is used up; nothing new is started before {until:%H:%M:%S}")
+    def _note_exhaustion(self, attempt: Attempt) -> None:
+        used_up = self._runners.note(attempt)
+        if used_up and self._options.watch and self._is_used_up():
+            until = self._runners.until(self._project.config, self._settings.runner)
+            told = f" before {until:%H:%M:%S}" if until else ""
+            self._say(f"the account of {', '.join(used_up)} is used up; nothing new is started{told}")
+        elif used_up and not self._is_used_up():
+            self._say(f"the account of {', '.join(used_up)} is used up; the other runners go on")
 
     def _owe(self, attempt: Attempt, error: BaseException) -> None:
         """Its end could not be told. A watching run takes it up again, every other one leaves it to the next."""
@@ -505,8 +516,9 @@ class _Run:
             return [
                 Why("parked", "the agents of every slot died at once: `afk resume` lets them try again", until=until)
             ]
-        if self._rest.holds:
-            return [Why("exhausted", "the agent's account is used up", until=self._rest.until)]
+        if self._is_used_up():
+            until = self._runners.until(self._project.config, self._settings.runner)
+            return [Why("exhausted", "the agent's account is used up", until=until)]
         if (stopped_by := self._why_to_stop()) is not None:
             return [Why(stopped_by, _WHY_STOPPED.get(stopped_by, f"stopped by `{stopped_by}`; what runs is finished"))]
         return waiting_for(self._queue.last) if self._picker.has_looked and self._idle_slots() else []

@@ -103,6 +103,10 @@ class Arguments(Mapping[str, object]):
         """Every value of an option that may be repeated; empty when it was not given."""
         return tuple(_expect(value, str, key) for value in _expect(self.by_key[key], tuple, key))
 
+    def names(self, key: str) -> tuple[str, ...] | None:
+        """The names of a list such as `codex,claude`, in their order; None when it was not given."""
+        return None if self.by_key[key] is None else self.texts(key)
+
     def number(self, key: str) -> int:
         """A value that the table makes sure of."""
         return _expect(self.by_key[key], int, key)

@@ -145,6 +145,13 @@ def _categories(text: str) -> tuple[str, ...]:
     return categories
 
 
+def _names(text: str) -> tuple[str, ...]:
+    names = tuple(_line(part.strip()) for part in text.split(","))
+    if len(set(names)) < len(names):
+        raise ValueError
+    return names
+
+
 def _attempt(text: str) -> str:
     from afk.domain.attempt import AttemptId
 
@@ -184,6 +191,7 @@ FILE = Value("FILE", "the path of a file, or - for standard input", _path)
 PATH = Value("PATH", "a path", _path)
 DIRECTORY = Value("DIR", "a path", _path)
 BRANCH = Value("BRANCH", "the name of a branch", _branch)
+NAMES = Value("NAME,…", "different names with commas between", _names)
 NAME = Value("NAME", "one line of text that is not empty", _line)
 ATTEMPT = Value("ID", "an attempt's id such as wZ2R4-142-a1", _attempt)
 POINT = Value("POINT", "one of the twelve hook points (afk hooks list)", _point)
@@ -254,6 +262,8 @@ COMMANDS: tuple[Command, ...] = (
             Option("--issues", "exactly these issues, in this order", NUMBERS),
             Option("--base", "the branch to start from and to land on (default: the remote's default branch)", BRANCH),
             Option("--runner", "the agent to use, by its name in the configuration", NAME),
+            Option("--fallback-runner", "who goes on when the runner is used up or its service is away", NAME),
+            Option("--alternate", "further runners, which take turns with it from issue to issue", NAMES),
             Option("--request", "something to tell the agent beside the issue", TEXT),
             Option("--strict", "exit 1 when an issue was parked"),
             Option("--watch", "stay up when the queue is drained, and look again until stopped"),

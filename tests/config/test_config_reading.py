@@ -59,7 +59,8 @@ def test_the_defaults_are_those_of_the_reference() -> None:
         "checks": (), "discover": True, "allow_unvalidated": False, "timeout_s": 1800,
     }  # fmt: skip
     assert config.landing.model_dump() == {
-        "mode": "merge", "rounds": 3, "resolve_conflicts": True, "salvage": True, "batch": 1, "max_file_mb": 10,
+        "mode": "merge", "rounds": 3, "resolve_conflicts": True, "mend_checks": True, "salvage": True,
+        "batch": 1, "max_file_mb": 10,
         "allow_paths": (), "submodules": "none", "lfs": "skip", "sign": "keep",
     }  # fmt: skip
     assert (config.recovery.per_issue, config.recovery.backoff_s, config.recovery.backoff_max_s) == (6, 60, 3600)
@@ -388,8 +389,6 @@ OURS = "runner: command, agents: {command: {argv: [x]}}"
         ("landing: {batch: 2}", "afk.landing.batch"),
         ("agent: {sandbox: bwrap}", "afk.agent.sandbox"),
         ("agent: {home: isolated}", "afk.agent.home"),
-        ("fallback_runner: codex", "afk.fallback_runner"),
-        ("alternate: [command, gemini]", "afk.alternate"),
     ],
 )
 def test_what_is_not_there_yet_is_refused_by_name(setting: str, key: str) -> None:

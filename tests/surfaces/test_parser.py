@@ -27,6 +27,8 @@ def test_every_value_of_a_command_is_there_given_or_not() -> None:
         "issues": (5, 3, 9),
         "base": "main",
         "runner": None,
+        "fallback_runner": None,
+        "alternate": None,
         "request": None,
         "strict": False,
         "watch": False,

@@ -31,7 +31,12 @@ DETACHED_SCHEMA = "afk.run.detached.v1"
 
 def run(context: CommandContext, arguments: Arguments) -> Result:
     """Exit 1 for stranded work (and parked issues under `--strict`), 75 when the runner is exhausted."""
-    project = open_project(context, {"afk.workers": arguments.number_or_none("workers")})
+    flags = {
+        "afk.workers": arguments.number_or_none("workers"),
+        "afk.fallback_runner": arguments.text_or_none("fallback_runner"),
+        "afk.alternate": arguments.names("alternate"),
+    }
+    project = open_project(context, flags)
     options = _options(project, arguments)
     if arguments.flag("dry_run"):
         return _plan(context, project, options)
