@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-SCRIPTS = ("check", "demo", "docs", "e2e-github", "faults", "format", "soak", "test", "wheel")
+SCRIPTS = ("check", "demo", "docs", "e2e-agents", "e2e-github", "faults", "format", "soak", "test", "wheel")
 
 
 def program(folder: Path, name: str, script: str) -> Path:

@@ -55,24 +55,28 @@ def agent_environment(
     allow: Sequence[str] = (),
     seat: Mapping[str, str] | None = None,
     extra: Mapping[str, str] | None = None,
+    committer: tuple[str, str] | None = None,
 ) -> dict[str, str]:
     """The whole environment of an agent: the built-in list, the names in `allow`, its slot's `seat`, `extra` over all.
 
-    Git in it asks nobody, finds no stored credential, and takes `worktree` for safe whoever owns it (R19). A denied
+    Git in it asks nobody, finds no stored credential, commits as `committer` (name, address) unless variables say
+    otherwise, and takes `worktree` for safe whoever owns it (R19). A denied
     name is left out of what is inherited and of `extra`; `doctor` prints the names of what is left, never the values
     (R75, S72, L52).
     """
     inherited = {name: value for name, value in environ.items() if _is_allowed(name) or name in allow}
-    return _permitted(inherited) | dict(seat or {}) | _permitted(extra or {}) | _git_settings(worktree)
+    return _permitted(inherited) | dict(seat or {}) | _permitted(extra or {}) | _git_settings(worktree, committer)
 
 
 def _permitted(given: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in given.items() if not is_denied(name)}
 
 
-def _git_settings(worktree: Path) -> dict[str, str]:
-    """Git's configuration by environment, which outranks every file."""
-    settings = (_NO_CREDENTIALS, ("safe.directory", str(worktree)))
+def _git_settings(worktree: Path, committer: tuple[str, str] | None) -> dict[str, str]:
+    """Git's configuration by environment, which outranks every file, and which gemini leaves to its tools."""
+    settings = [_NO_CREDENTIALS, ("safe.directory", str(worktree))]
+    if committer is not None:
+        settings += [("user.name", committer[0]), ("user.email", committer[1])]
     keys = {f"GIT_CONFIG_KEY_{n}": key for n, (key, _) in enumerate(settings)}
     values = {f"GIT_CONFIG_VALUE_{n}": value for n, (_, value) in enumerate(settings)}
     return {"GIT_TERMINAL_PROMPT": "0", "GIT_CONFIG_COUNT": str(len(settings)), **keys, **values}

@@ -77,8 +77,10 @@ def _result(event: Mapping[str, Any]) -> Iterator[AgentEvent]:
 _TYPES = {"FatalAuthenticationError": EventKind.REFUSED}
 _WRAPPED = re.compile(r"\[API Error: (?P<said>.*?)\](?P<advice>\n.*)?", re.DOTALL)
 _ADVICE = "\nPlease wait and try again later."  # what it adds to every 429
+# Nobody answered, or the answer was cut off in the middle.
 _UNREACHED = re.compile(
     r"exception TypeError: fetch failed|fetch failed|.{0,40}(ECONNRE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN)"
+    r"|Incomplete JSON segment at the end"
 )
 
 

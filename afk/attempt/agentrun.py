@@ -34,6 +34,7 @@ _TICK_S, _QUIET_TICK_S, _QUIET_S = 0.1, 1.0, 5.0  # after so long without a word
 _WEIGH_S = 1.0
 _READS_PER_TICK = 32  # of 256 kB each
 _KEEPER_WAITS_S = 300.0
+_NOBODY = ("afk agent", "afk@localhost")  # who commits on machines where git has nobody
 # Programs whose silence is work: a build or a test run prints nothing for a long time and is left alone (L23). Not what
 # agents themselves are run by (node, bun): a script's own name is found behind it.
 BUILDERS = frozenset(
@@ -133,7 +134,9 @@ def _spec(attempt: Attempt, agent: Agent, prompt_file: Path, env: Mapping[str, s
             attempt.worktree,
             allow=[*config.agent.env_allow, *command.env_names],
             seat=attempt.seat.ready(),
-            extra={**_identity(attempt), **_confinement(attempt), **command.env, **env},
+            extra={**_confinement(attempt), **command.env, **env},
+            # Told to every agent: gemini hides the person's own configuration of git from its tools.
+            committer=git.identity(attempt.project.root) or _NOBODY,
         ),
         stdin=command.stdin,
         # We stop the agent ourselves at the ceiling, after a last push; the keeper's own clock is for when we are dead.
@@ -153,18 +156,6 @@ def _make_links(links: Sequence[tuple[Path, Path]]) -> None:
 def _confinement(attempt: Attempt) -> dict[str, str]:
     """An agent that lost its worktree finds no repository, instead of the person's checkout around it (R22)."""
     return {"GIT_CEILING_DIRECTORIES": str(attempt.directory)}
-
-
-def _identity(attempt: Attempt) -> dict[str, str]:
-    """A committer for agents on machines where git has none; a configured one is left to git."""
-    if git.identity(attempt.project.root) is not None:
-        return {}
-    return {
-        "GIT_AUTHOR_NAME": "afk agent",
-        "GIT_AUTHOR_EMAIL": "afk@localhost",
-        "GIT_COMMITTER_NAME": "afk agent",
-        "GIT_COMMITTER_EMAIL": "afk@localhost",
-    }
 
 
 def usage_of(attempt: Attempt) -> Usage:

@@ -116,6 +116,15 @@ def test_git_works_in_the_worktree_whoever_owns_it(clone: Path) -> None:
     assert status(clone / "elsewhere") != 0
 
 
+def test_who_commits_is_told_though_an_agent_hides_the_persons_configuration(clone: Path) -> None:
+    """gemini gives its tools an empty global configuration, and leaves what the environment says of git."""
+    environment = agent_environment(os.environ, clone, committer=("An Agent", "agent@example.invalid"))
+    hidden = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
+    asked = ["git", "var", "GIT_COMMITTER_IDENT"]
+    who = subprocess.run(asked, cwd=clone, env=environment | hidden, capture_output=True, text=True, check=True).stdout
+    assert who.startswith("An Agent <agent@example.invalid>")
+
+
 def test_checks_do_not_get_the_agents_key() -> None:
     """L35"""
     assert "OPENAI_API_KEY" not in check_environment(PERSON, HERE)

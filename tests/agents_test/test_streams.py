@@ -37,6 +37,13 @@ def used(read: Seen) -> str:
     return f"{read.usage.tokens_in} {read.usage.tokens_out} {'-' if cost is None else cost}"
 
 
+def test_an_answer_of_gemini_that_was_cut_off_is_a_passing_failure() -> None:
+    """R56: seen with 0.61.0 when a stream ended in the middle of a line."""
+    error = {"type": "unknown", "message": "[API Error: Incomplete JSON segment at the end]"}
+    read = seen("gemini", [json.dumps({"type": "result", "status": "error", "error": error})])
+    assert read.evidence.failure == "transient"
+
+
 def test_every_capture_is_in_the_table() -> None:
     assert sorted(EXPECTED) == CAPTURES
     assert len(CAPTURES) > 70
