@@ -290,7 +290,13 @@ class Notes:
         self._family = {os.getpid(): (os.getpid(), str(keeper["pid_start_time"]))}
         self._seen = set(pids())
         self._limit = TREE_BYTES
-        self._size = self._write(path, self._head, os.O_EXCL)
+        try:
+            self._size = self._write(path, self._head, os.O_EXCL)
+        except FileExistsError:
+            raise
+        except OSError:  # a full disk: nobody may take this for a run that began
+            os.unlink(path)
+            raise
 
     def add(self, birth: Birth) -> None:
         self._family[birth[0]] = birth
@@ -415,8 +421,12 @@ class Keeper:
         self._bell = self._open_bell()
         self._group = kernel.make(self._nonce)
         self._oom_kills = kernel.oom_kills()
-        self._notes = Notes(f"{run_dir}/tree", self._identity())
-        reserve_exit(run_dir)
+        try:
+            self._notes = Notes(f"{run_dir}/tree", self._identity())
+            reserve_exit(run_dir)
+        except OSError:
+            kernel.clear(self._group)
+            raise
         self._sinks: dict[int, Sink] = {}  # by the end of the pipe that we read
         self._err = Sink(f"{run_dir}/err", orders["err_ceiling_bytes"])
         self._out = Sink(f"{run_dir}/out", orders["out_ceiling_bytes"])

@@ -7,14 +7,14 @@ Source: kernel documentation, Control Group v2 (`cgroup.procs`; `cgroup.kill`, 5
 """
 
 # As in the keeper: pathlib would cost memory that it may not have.
-# ruff: noqa: PTH102, PTH106, PTH110, PTH112, PTH119, PTH123
+# ruff: noqa: PTH102, PTH106, PTH112, PTH116, PTH119, PTH123
 
 from __future__ import annotations
 
 import os
 from contextlib import suppress
 
-__all__ = ["OOM_SCORE", "clear", "enter", "is_ours", "kill", "make", "members", "oom_kills", "take_blame"]
+__all__ = ["OOM_SCORE", "clear", "enter", "is_ours", "kill", "make", "members", "oom_kills", "own_group", "take_blame"]
 
 # Of 1000: when memory is short the kernel takes a worker's tree, not the terminal or the supervisor (L37).
 OOM_SCORE = 500
@@ -22,7 +22,7 @@ OOM_SCORE = 500
 
 def make(nonce: str) -> str:
     """The folder of a new group inside our own, whose limits therefore hold for it; empty where that cannot be."""
-    own = _own_group()
+    own = own_group()
     if not own:
         return ""
     path = f"{own}/{_name_of(nonce)}"
@@ -39,10 +39,12 @@ def enter(path: str, pid: int) -> bool:
 
 
 def members(path: str) -> list[int]:
-    """Pids, zombies left out; empty also when the group is gone."""
-    with suppress(OSError, ValueError), open(f"{path}/cgroup.procs") as file:
-        return [int(line) for line in file]
-    return []
+    """Pids, those in groups that were made inside it too; empty also when the group is gone."""
+    found: list[int] = []
+    for folder, _, _ in os.walk(path):
+        with suppress(OSError, ValueError), open(f"{folder}/cgroup.procs") as file:
+            found += [int(line) for line in file]
+    return found
 
 
 def kill(path: str) -> None:
@@ -51,14 +53,19 @@ def kill(path: str) -> None:
 
 
 def clear(path: str) -> None:
-    """Removes the empty group; one that is not empty, or gone, is left."""
-    with suppress(OSError):
-        os.rmdir(path)
+    """Removes the empty group with those inside it; one that is not empty, or gone, is left."""
+    for folder, _, _ in os.walk(path, topdown=False) if path else ():
+        with suppress(OSError):
+            os.rmdir(folder)
 
 
 def is_ours(path: str, nonce: str) -> bool:
     """Whether this is the group that `make` made for this nonce: a record could name any folder."""
-    return os.path.basename(path) == _name_of(nonce) and os.path.exists(f"{path}/cgroup.procs")
+    own = own_group()
+    try:  # on the file system of our own group: nothing else there can be made to look like one
+        return bool(own) and os.path.basename(path) == _name_of(nonce) and os.stat(path).st_dev == os.stat(own).st_dev
+    except OSError:
+        return False
 
 
 def take_blame() -> None:
@@ -86,7 +93,7 @@ def _write(path: str, text: str) -> bool:
     return True
 
 
-def _own_group() -> str:
+def own_group() -> str:
     """The folder of the cgroup v2 group that we are in; empty where there is none to see."""
     try:
         with open("/proc/self/cgroup") as file:

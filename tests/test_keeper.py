@@ -571,6 +571,38 @@ def test_what_hides_from_everything_else_is_found_in_its_group(keep: Keep) -> No
 
 
 @needs_groups
+def test_what_hides_in_a_group_inside_its_group_is_found_too(keep: Keep) -> None:
+    """L25: everything below counts, and nothing of it is left."""
+    hide = "import os, sys, time; os.fork() and sys.exit(); os.setsid(); print(os.getpid(), flush=True); time.sleep(60)"
+    mount = str(Path(kernel.make("probe")).parent)
+    kernel.clear(f"{mount}/afk-probe")
+    inside = f'd={mount}/afk-$AFK_KEEPER/sub; mkdir "$d"; echo $$ > "$d/cgroup.procs"'
+    kept = keep("sh", "-c", f"({inside}; exec env -i {sys.executable} -I -c '{hide}'); sleep 60")
+    hidden = int(first_line(kept))
+    os.kill(kept.identity.pid, signal.SIGKILL)
+    notes = kept.run_dir / "tree"
+    lines = [line for line in notes.read_text().splitlines() if json.loads(line)["pid"] != hidden]
+    notes.write_text("\n".join(lines) + "\n")
+    assert ended(kept).lost
+    assert not is_running(hidden)
+    assert not Path(str(tree_lines(kept)[0]["cgroup"])).exists()
+
+
+@needs_groups
+def test_a_record_that_names_a_folder_of_its_own_as_its_group_holds_nobody_up(keep: Keep, tmp_path: Path) -> None:
+    kept = keep("sleep", "60")
+    head, *rest = tree_lines(kept)
+    forged = tmp_path / f"afk-{head['nonce']}"
+    forged.mkdir()
+    os.mkfifo(forged / "cgroup.procs")
+    lines = [head | {"cgroup": str(forged)}, *rest]
+    (kept.run_dir / "tree").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    os.kill(kept.identity.pid, signal.SIGKILL)
+    assert ended(kept).lost
+    assert forged.exists()
+
+
+@needs_groups
 def test_a_record_that_names_another_group_kills_nobody(keep: Keep, tmp_path: Path) -> None:
     """R26: a tree can write over its own notes."""
     other = keep("sleep", "60")

@@ -1,13 +1,13 @@
-"""The folder that all of a person's checkouts on this machine share: `afk-UID` in the directory for temporary files.
+"""The folder that a person's checkouts on this machine share: `afk-UID` in the directory for temporary files.
 
 Nothing in it is needed after a boot. Names in that directory are anybody's, so a folder that is not ours is not used.
+Runs that are started with another TMPDIR share another folder.
 """
 
 from __future__ import annotations
 
 import os
 import stat
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,8 +16,12 @@ __all__ = ["host_folder", "own_folder"]
 
 def host_folder(environ: Mapping[str, str]) -> Path | None:
     """Made when it is absent; None where somebody else has that name or there is no room: then nothing is shared."""
-    parent = Path(environ.get("TMPDIR") or tempfile.gettempdir())
-    return own_folder(parent / f"afk-{os.getuid()}")
+    name, parent = f"afk-{os.getuid()}", Path(environ.get("TMPDIR") or "/tmp")
+    if not parent.is_absolute():  # it would mean another place to each program
+        parent = Path("/tmp")
+    if parent.parent.name == name:  # an afk inside an agent or a check: its TMPDIR is a seat of the outer one
+        return own_folder(parent.parent)
+    return own_folder(parent / name)
 
 
 def own_folder(path: Path) -> Path | None:

@@ -193,6 +193,7 @@ class Attempt:
     # Tells the slot of a fast death; the answer is how many there were of late when this one parks it, else 0.
     died_fast: Callable[[Terms], int] = lambda terms: 0
     withdrawn: str | None = None  # set by the supervisor's poll when people closed or took back the issue
+    waiting: str = ""  # why a check of it does not start yet, for whoever looks
     lost: bool = False  # set by whoever notices first that the claim is somebody else's
     # Under it the sha that was pushed last is read, pushed against and written again.
     pushing: threading.RLock = field(default_factory=threading.RLock)
@@ -214,8 +215,12 @@ class Attempt:
     @cached_property
     def admission(self) -> Admission:
         """Asked before each setup command and check, so that all that run on this machine find memory."""
-        root, environ = self.project.root, self.project.environ
-        return Admission(root, environ, said=lambda text: self.progress.log("check.wait", text))
+        return Admission(self.project.root, self.project.environ, said=self._waits)
+
+    def _waits(self, why: str) -> None:
+        self.waiting = why
+        if why:
+            self.progress.log("check.wait", why)
 
     @property
     def slot(self) -> int:

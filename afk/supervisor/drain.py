@@ -300,7 +300,7 @@ class _Run:
         return made
 
     def _new_slot(self, number: int) -> Slot:
-        return Slot(
+        slot = Slot(
             self._project,
             self._options,
             self._settings,
@@ -311,6 +311,9 @@ class _Run:
             number=number,
             died_fast=self._died_fast,
         )
+        if slot.seat.port_base is None or slot.seat.tmp is None:
+            self._log.add("slot.seat", f"slot {number} has no ports or temporary files of its own on this machine")
+        return slot
 
     def _look_and_fill(self) -> str | None:
         """`_fill`, held up by whatever does not answer: a watching run waits for it, another one loses patience."""

@@ -89,7 +89,7 @@ class Outlook:
 
 
 def _slot_json(slot: Slot, attempt: Attempt | None, is_parked: bool, why: str | None) -> dict[str, object]:
-    """`reason` says why a slot does not work."""
+    """`reason` says why a slot does not work, or what its attempt waits for."""
     if is_parked:
         why = "its agents died one after another: `afk resume` lets it try again"
     return {
@@ -98,7 +98,7 @@ def _slot_json(slot: Slot, attempt: Attempt | None, is_parked: bool, why: str | 
         "worker_id": attempt.id.worker if attempt else slot.worker,
         "issue_number": attempt.issue.number if attempt else None,
         "attempt_id": str(attempt.id) if attempt else None,
-        "reason": None if attempt else why,
+        "reason": (attempt.waiting or None) if attempt else why,
     }
 
 

@@ -28,17 +28,21 @@ def clear_locks(project: Project, log: Log) -> None:
         log.add("recovery.lock", f"removed {lock}, whose git is dead")
 
 
+_MOST_SLOTS = 999
+
 SlotFor = Callable[[int], Slot]
 """Which slot takes up an attempt that began in the slot of this number."""
 
 
 def unfinished(project: Project, slot_for: SlotFor, log: Log, *, seam: Seam = no_seam) -> Iterator[Attempt]:
-    """Attempts whose owner is gone and that are not told to their end, oldest directory first.
+    """Attempts whose owner is gone and that are not told to their end: those with an agent first, then the oldest.
 
     The caller holds the supervisor's lock, so every owner in this checkout is gone. A directory that cannot be read is
     reported and left; it never stops the others (L45). Raises `JournalTooNew`: an older afk must not guess.
     """
-    for directory in sorted(project.workers.glob("w*/*-a*"), key=lambda path: (path.stat().st_mtime, str(path))):
+    for directory in sorted(
+        project.workers.glob("w*/*-a*"), key=lambda path: (not _has_agent(path), path.stat().st_mtime, str(path))
+    ):
         attempt_id = AttemptId.of_directory(directory.parent.name, directory.name)
         if attempt_id is None:
             log.add("recovery.foreign", f"{directory} is not ours; left alone")
@@ -56,7 +60,7 @@ def take_up(
     if journal is None or journal.has(Step.CLEARED):
         return None
     try:
-        attempt = slot_for(int(journal.fact("slot") or 1)).resume(journal)
+        attempt = slot_for(_slot_of(journal)).resume(journal)
         _end_left_commands(attempt)
         _take_over_worktree(attempt, log)
     except DiskFull:
@@ -65,6 +69,17 @@ def take_up(
         log.add("recovery.broken", f"{journal.directory}: {type(error).__name__}: {error}")
         return None
     return attempt
+
+
+def _slot_of(journal: Journal) -> int:
+    """1 also for what an older afk wrote, and for what cannot be one."""
+    slot = journal.fact("slot")
+    return slot if type(slot) is int and 0 < slot <= _MOST_SLOTS else 1
+
+
+def _has_agent(directory: Path) -> bool:
+    """Whether a program of it may still run: its slot is not given to another attempt of the same one."""
+    return any(not tree.with_name("exit").exists() for tree in directory.glob("runs/*-agent/tree"))
 
 
 def _journal(project: Project, attempt_id: AttemptId, log: Log, seam: Seam) -> Journal | None:

@@ -144,6 +144,7 @@ class Slot:
         directory = project.workers / worker / attempt_id.directory
         write_worker(project, worker)
         journal = Journal.create(directory, attempt_id, facts, clock=project.clock, seam=self._seam)
+        self.seat = seats.lease(project.root, self.number, project.environ)
         seats.empty(self.seat)
         return self._attempt(project, journal, issue)
 

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from drainkit import Place, ended, reach
 
+from afk.adapters.files import FileLock
+
 NAMES = ("RED_AFK_SLOT", "RED_AFK_PORT_BASE", "RED_AFK_PORT_COUNT", "RED_AFK_CACHE_DIR", "TMPDIR")
 
 
@@ -90,7 +92,7 @@ def test_a_new_attempt_finds_no_temporary_files_of_an_earlier_one(place: Place, 
     assert (tmp_path / "seen").read_text() == ""
 
 
-@pytest.mark.parametrize("gone", ["seats.json", "."])
+@pytest.mark.parametrize("gone", ["seats", "."])
 def test_a_machine_that_cleans_up_while_agents_work_stops_nobody(
     place: Place, tmp_path: Path, machine: Path, gone: str
 ) -> None:
@@ -101,6 +103,38 @@ def test_a_machine_that_cleans_up_while_agents_work_stops_nobody(
     process = place.start("run", "--json")
     reach(process, ready.exists, "the agent")
     [shared] = machine.glob("afk-*")
-    shutil.rmtree(shared) if gone == "." else (shared / gone).unlink()
+    shutil.rmtree(shared / gone)
     go.touch()
     assert ended(process).outcomes == {1: "done"}
+
+
+@pytest.mark.parametrize("slot", ["abc", 10**30, -3, None, True])
+def test_a_slot_in_the_journal_that_is_none_stops_no_recovery(place: Place, tmp_path: Path, slot: object) -> None:
+    ready, go = tmp_path / "ready", tmp_path / "go"
+    place.file(1, "Job", f"agent: slow {ready} {go}\n")
+    process = place.start("run", "--json")
+    reach(process, ready.exists, "the agent")
+    process.kill()
+    ended(process)
+    journal = place.attempt(1) / "attempt.json"
+    record = json.loads(journal.read_text())
+    record["facts"]["slot"] = slot
+    journal.write_text(json.dumps(record))
+    go.touch()
+    assert place.run().outcomes == {1: "done"}
+    assert len(list(place.attempt(1).glob("runs/*-agent"))) == 1
+
+
+def test_a_check_that_waits_for_its_turn_is_what_the_status_says(place: Place, tmp_path: Path, machine: Path) -> None:
+    place.file(1, "Job", "agent: done\n")
+    shared = machine / f"afk-{os.getuid()}"
+    with FileLock(shared / "heavy.lock"):
+        process = place.start("run", "--json")
+        reach(process, lambda: "waits for its turn" in str(_reasons(place)), "word of the wait")
+        assert f"pid {os.getpid()}" in str(_reasons(place))
+    assert ended(process).outcomes == {1: "done"}
+
+
+def _reasons(place: Place) -> list[str | None]:
+    activity = place.afk("status").payload["activity"]
+    return [slot["reason"] for slot in activity["slots"]] if activity else []

@@ -78,14 +78,69 @@ def test_when_all_are_taken_the_one_that_rested_longest_is_given_and_none_that_w
             assert lease(old, 1, environ).port_base is None
 
 
-@pytest.mark.parametrize("text", ["", "[1", '{"a": 1}', '[{"number": "x"}]', "null"])
-def test_a_book_that_nobody_can_read_is_written_anew(tmp_path: Path, environ: dict[str, str], text: str) -> None:
+def _book(tmp_path: Path) -> Path:
+    return tmp_path / "machine" / f"afk-{os.getuid()}" / "seats"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[1", '{"slot": 1}', "null", '{"checkout": "a\\u0000b", "slot": 1}', '{"checkout": "/", "slot": 1e999}'],
+)
+def test_what_nobody_can_read_leases_nothing(tmp_path: Path, environ: dict[str, str], text: str) -> None:
     one = checkout(tmp_path, "one")
     lease(one, 1, environ)
-    book = tmp_path / "machine" / f"afk-{os.getuid()}" / "seats.json"
-    book.write_text(text)
+    (_book(tmp_path) / "0.json").write_text(text)
     assert lease(one, 1, environ).port_base is not None
-    assert [entry["checkout"] for entry in json.loads(book.read_text())] == [str(one)]
+    assert any(json.loads(path.read_text()) == {"checkout": str(one), "slot": 1} for path in _book(tmp_path).iterdir())
+
+
+def test_a_pipe_in_place_of_a_lease_holds_nobody_up(tmp_path: Path, environ: dict[str, str]) -> None:
+    lease(checkout(tmp_path, "one"), 1, environ)
+    (_book(tmp_path) / "0.json").unlink()
+    os.mkfifo(_book(tmp_path) / "0.json")
+    assert lease(checkout(tmp_path, "other"), 1, environ).port_base is not None
+
+
+def test_a_checkout_that_cannot_be_reached_keeps_its_seat_and_stops_nobody(
+    tmp_path: Path, environ: dict[str, str]
+) -> None:
+    lease(checkout(tmp_path, "one"), 1, environ)
+    (_book(tmp_path) / "0.json").write_text(json.dumps({"checkout": "/" + "x" * 5000, "slot": 1}))
+    taken = lease(checkout(tmp_path, "other"), 1, environ).port_base
+    assert taken is not None
+    assert taken > FIRST_PORT
+
+
+def test_a_seat_that_was_used_of_late_is_not_the_one_that_rested_longest(
+    tmp_path: Path, environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(seats, "SEATS", 2)
+    old, new, third = (checkout(tmp_path, name) for name in ("old", "new", "third"))
+    first, second = lease(old, 1, environ), lease(new, 1, environ)
+    for number, age in ((0, 50), (1, 40)):
+        os.utime(_book(tmp_path) / f"{number}.json", (1e9 - age, 1e9 - age))
+    assert lease(old, 1, environ) == first
+    assert lease(third, 1, environ).port_base == second.port_base
+
+
+def test_an_afk_inside_a_seat_gets_another_one(tmp_path: Path, environ: dict[str, str]) -> None:
+    """A check may run `afk run` itself."""
+    outer = lease(checkout(tmp_path, "one"), 1, environ)
+    inner = lease(checkout(tmp_path, "inner"), 1, outer.ready())
+    assert inner.port_base != outer.port_base
+    assert inner.tmp is not None
+    assert inner.tmp.parent == outer.tmp.parent if outer.tmp else False
+
+
+@pytest.mark.parametrize("relative", ["rel", "../x"])
+def test_a_relative_directory_for_temporary_files_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, relative: str
+) -> None:
+    """To a program that works in a worktree it would be another place."""
+    monkeypatch.chdir(tmp_path)
+    seat = lease(checkout(tmp_path, "one"), 1, {"TMPDIR": relative})
+    assert seat.tmp is None or seat.tmp.is_absolute()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["one"]
 
 
 @pytest.mark.parametrize("spoil", ["a file", "a link", "open to all"])
@@ -109,9 +164,12 @@ def test_temporary_files_of_an_earlier_attempt_are_gone_and_the_cache_is_kept(
     tmp_path: Path, environ: dict[str, str]
 ) -> None:
     seat = lease(checkout(tmp_path, "one"), 1, environ)
-    seat.make()
+    seat.ready()
     assert seat.tmp is not None
     (seat.tmp / "left").write_text("by an earlier one")
+    (seat.tmp / "modules").mkdir()
+    (seat.tmp / "modules/one").write_text("read-only, as a module cache is")
+    (seat.tmp / "modules").chmod(0o555)
     (seat.tmp / "out").symlink_to(checkout(tmp_path, "person's"))
     (tmp_path / "person's/file").write_text("a person's")
     (seat.cache / "warm").write_text("kept")
