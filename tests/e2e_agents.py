@@ -154,7 +154,8 @@ def run_case(folder: Path, name: str, program: Path, case_name: str) -> str:
     (home / ".gitconfig").write_text("[user]\n\tname = A Person\n\temail = person@example.invalid\n")
     every = cases(folder, name)
     case = every[case_name]
-    with serve({key: each.script for key, each in every.items()}) as model, gitkit.alone(home):
+    unasked = {"none": case.script} if case_name == "denied" else {}
+    with serve({key: each.script for key, each in every.items()} | unasked) as model, gitkit.alone(home):
         origin = gitkit.make_origin(folder / "origin.git", {"README.md": "A project.\n"})
         clone = gitkit.clone(gitkit.url(origin), folder / "clone")
         with Place(origin, clone) as place:
@@ -175,6 +176,12 @@ def _drained(
         bounds={"silence_kill_s": 12 if case.script.failure and case.script.failure.hang else 90, "wall_clock_s": 180},
         landing={"mend_checks": False},
     )
+    if case_name in ("success", "denied"):
+        [answers] = [check for check in place.afk("doctor").payload["checks"] if check["id"] == "answers"]
+        if (answers["status"] == "pass") != (case_name == "success") or PROGRAMS[name].version not in answers[
+            "summary"
+        ]:
+            return f"afk doctor says {answers}"
     place.file(1, "Say hello", f"script: {case_name}\n")
     process = place.start("run", "--json", "--once")
     if case_name in ("kill", "stop"):

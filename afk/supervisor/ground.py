@@ -29,6 +29,7 @@ from afk.errors import AfkError, ConfigError, GitError
 __all__ = [
     "CHECKS",
     "FREE_FLOOR_BYTES",
+    "Asks",
     "Category",
     "CheckStatus",
     "DoctorCheck",
@@ -107,11 +108,22 @@ def skipped(summary: str) -> Finding:
     return Finding(CheckStatus.SKIPPED, summary)
 
 
+class Asks(StrEnum):
+    """Whether runners are asked a question, which may cost money."""
+
+    NOTHING = "nothing"
+    ONCE = "once"  # unless a good answer is remembered
+    AGAIN = "again"
+
+
 class Ground:
     """What several checks look at; each is asked for once, and its failure is kept for the others."""
 
-    def __init__(self, project: Project, base: str | None = None, runner: str | None = None) -> None:
+    def __init__(
+        self, project: Project, base: str | None = None, runner: str | None = None, asks: Asks = Asks.NOTHING
+    ) -> None:
         self.project = project
+        self.asks = asks
         self._base = base
         self._runner = runner
 
@@ -385,6 +397,25 @@ def check_agent(ground: Ground) -> Finding:
     return passed(f"found {', '.join(dict.fromkeys(found))}")
 
 
+def check_answers(ground: Ground) -> Finding:
+    """Asks each known agent one question, with nobody at the keyboard; what another program costs nobody knows."""
+    if ground.asks is Asks.NOTHING:
+        return skipped("only afk doctor asks")
+    from afk.supervisor import probe
+
+    config, told = ground.project.config, list[str]()
+    for name in dict.fromkeys(ground.runners.values()):
+        if config.runner_config(name).kind == "command" or not _is_program(agent_argv(config, name)[0], ground):
+            continue
+        answer = probe.ask(ground.project, name, fresh=ground.asks is Asks.AGAIN)
+        who = f"{name} ({answer.version})" if answer.version else name
+        if answer.why:
+            words, _, cure = ground.project.mask(answer.why).partition("; next: ")
+            return fail(f"{who} cannot work unattended: {words}", cure or f"start {name} by hand and see what it asks")
+        told.append(f"{who} answered on {answer.asked_at:%Y-%m-%d}")
+    return passed(", ".join(told)) if told else skipped("no runner is a known agent that is there")
+
+
 def _is_program(name: str, ground: Ground) -> bool:
     place = str(ground.root / name) if "/" in name else name
     return shutil.which(place, path=ground.project.environ.get("PATH", os.defpath)) is not None
@@ -456,14 +487,17 @@ CHECKS: tuple[tuple[str, Category, Check], ...] = (
     ("label", Category.TRACKER, check_label),
     ("issues-ignored", Category.TRACKER, check_issues_ignored),
     ("agent", Category.AGENT, check_agent),
+    ("answers", Category.AGENT, check_answers),
     ("checks", Category.VALIDATION, check_checks),
     ("hooks", Category.HOOKS, check_hooks),
 )
 
 
-def ground_checks(project: Project, *, base: str | None = None, runner: str | None = None) -> list[DoctorCheck]:
+def ground_checks(
+    project: Project, *, base: str | None = None, runner: str | None = None, asks: Asks = Asks.NOTHING
+) -> list[DoctorCheck]:
     """Every check once, causes before their effects; `base` and `runner` stand in for the configured ones."""
-    ground = Ground(project, base, runner)
+    ground = Ground(project, base, runner, asks)
     return [_carry_out(id, category, check, ground) for id, category, check in CHECKS]
 
 

@@ -499,6 +499,7 @@ COMMANDS: tuple[Command, ...] = (
         load=f"{_AT}.doctor:doctor",
         schema="afk.doctor.v1",
         example="afk doctor",
+        options=(Option("--fresh", "ask the agents again whether they answer, which costs a short request each"),),
         exits=(0, 1, 3),
     ),
     Command(

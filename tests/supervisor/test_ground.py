@@ -37,7 +37,9 @@ def failed(place: Place) -> dict[str, str]:
 
 
 def test_everything_in_order_passes(ready: Place) -> None:
-    assert {check.status for check in checks(ready).values()} == {CheckStatus.PASS}
+    found = {name: check.status for name, check in checks(ready).items()}
+    assert found.pop("answers") is CheckStatus.SKIPPED  # afk doctor alone asks
+    assert set(found.values()) == {CheckStatus.PASS}
 
 
 def test_looking_changes_nothing(ready: Place) -> None:

@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from afk.errors import ConfigError
-from afk.supervisor.ground import Category, CheckStatus, DoctorCheck, ground_checks, skipped_checks
+from afk.supervisor.ground import Asks, Category, CheckStatus, DoctorCheck, ground_checks, skipped_checks
 from afk.surfaces.commands.opening import open_project
 from afk.surfaces.context import Arguments, CommandContext, Result
 
 __all__ = ["doctor"]
 
 
-def doctor(context: CommandContext, _arguments: Arguments) -> Result:
+def doctor(context: CommandContext, arguments: Arguments) -> Result:
     """Raises: NotARepository; every other fault is a check that failed."""
-    checks = _checks(context)
+    checks = _checks(context, Asks.AGAIN if arguments.flag("fresh") else Asks.ONCE)
     counts = Counter(check.status for check in checks)
     verdict, exit_code = _verdict(counts)
     payload = {
@@ -31,13 +31,13 @@ def _payload(check: DoctorCheck) -> dict[str, object]:
     return {name: value for name, value in asdict(check).items() if name != "passes"}
 
 
-def _checks(context: CommandContext) -> list[DoctorCheck]:
+def _checks(context: CommandContext, asks: Asks) -> list[DoctorCheck]:
     try:
         project = open_project(context)
     except ConfigError as error:
         broken = DoctorCheck("config", Category.CONFIG, CheckStatus.FAIL, error.message, error.hint, 0)
         return [broken, *skipped_checks({"config"}, "the configuration cannot be read")]
-    return ground_checks(project)
+    return ground_checks(project, asks=asks)
 
 
 def _verdict(counts: Counter[CheckStatus]) -> tuple[str, int]:
