@@ -24,7 +24,8 @@ def test_a_place_in_order_is_fit(ready: Place) -> None:
     ran = ready.afk("doctor")
     assert (ran.code, ran.payload["verdict"]) == (0, "ok"), ran.stdout
     assert set(ran.payload["counts"]) == {"pass", "warn", "fail", "skipped", "error"}
-    assert {check["status"] for check in ran.payload["checks"]} == {"pass"}
+    odd = {check["id"]: check["status"] for check in ran.payload["checks"] if check["status"] != "pass"}
+    assert odd == {"answers": "skipped"}  # a program of their own is not started to see what it does
     assert all(check["fix"] is None for check in ran.payload["checks"])
 
 
