@@ -49,9 +49,10 @@ def soak(folder: Path, *, seed: int, issues: int, workers: int, every_s: float, 
         _configure(place, seed, workers)
         for number in range(1, issues + 1):
             place.file(number, f"Job {number}")
-        while _open(place) and told.starts < MOST_STARTS_PER_ISSUE * issues:
+        was_killed = False  # then somebody has to clean up after it, though nothing is left to work
+        while (_open(place) or was_killed) and told.starts < MOST_STARTS_PER_ISSUE * issues:
             told.starts += 1
-            _run_among_deaths(place, chance, told, every_s=every_s, deaths=deaths)
+            was_killed = _run_among_deaths(place, chance, told, every_s=every_s, deaths=deaths)
         told.wrong += [f"#{number} is neither done nor parked" for number in _open(place)] or books.imbalances(place)
     return told
 
@@ -77,7 +78,8 @@ def _open(place: Place) -> list[int]:
     return [n for n, issue in issues.items() if issue["state"] == "open" and "ready-for-human" not in issue["labels"]]
 
 
-def _run_among_deaths(place: Place, chance: random.Random, told: Told, *, every_s: float, deaths: int) -> None:
+def _run_among_deaths(place: Place, chance: random.Random, told: Told, *, every_s: float, deaths: int) -> bool:
+    """Whether it was killed itself."""
     with tempfile.TemporaryFile() as said:
         run = subprocess.Popen(
             [sys.executable, "-m", "afk", "run"], cwd=place.clone, stdin=subprocess.DEVNULL, stdout=said, stderr=said
@@ -96,6 +98,7 @@ def _run_among_deaths(place: Place, chance: random.Random, told: Told, *, every_
         words = said.read().decode("utf-8", "replace").rstrip()
         if run.returncode not in (0, 75, -9) or "Traceback" in words:
             told.wrong.append(f"start {told.starts} ended with {run.returncode}: {words[-2000:]}")
+        return run.returncode == -9
 
 
 def _wait(run: subprocess.Popen[bytes], seconds: float) -> None:

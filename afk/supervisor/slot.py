@@ -143,9 +143,9 @@ class Slot:
         }
         directory = project.workers / worker / attempt_id.directory
         write_worker(project, worker)
-        journal = Journal.create(directory, attempt_id, facts, clock=project.clock, seam=self._seam)
         self.seat = seats.lease(project.root, self.number, project.environ)
         seats.empty(self.seat)
+        journal = Journal.create(directory, attempt_id, facts, clock=project.clock, seam=self._seam)
         return self._attempt(project, journal, issue)
 
     def resume(self, journal: Journal) -> Attempt:

@@ -198,6 +198,7 @@ POINT = Value("POINT", "one of the twelve hook points (afk hooks list)", _point)
 CATEGORIES = Value("CATEGORY,…", "names with commas between", _categories)
 OUTPUT = _one_of("FORMAT", "text", "json", "yaml", "plain")
 STREAM = _one_of("STREAM", "stdout", "stderr")
+AGENT = _one_of("AGENT", "claude", "codex", "gemini", "opencode")
 REASON = _one_of("REASON", "completed", "not_planned")
 
 ISSUE = Arg(NUMBER, "the issue's number", key="issue")
@@ -242,6 +243,9 @@ COMMANDS: tuple[Command, ...] = (
         example="afk demo --dir /tmp/afk-demo",
         options=(
             Option("--dir", "where to make it; a new or an empty directory (default: a temporary one)", DIRECTORY),
+            Option(
+                "--runner", "a real agent in place of the scripted one; needs its login and costs what it costs", AGENT
+            ),
         ),
         exits=(0, 1),
     ),

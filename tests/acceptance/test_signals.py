@@ -130,7 +130,7 @@ def test_a_stop_is_heard_while_somebody_else_lands(place: Place, tmp_path: Path)
     place.file(7, body="agent: done\n")
     with FileLock(lock):
         process = place.start("run", "--json")
-        reach(process, lambda: (place.attempts() or [tmp_path])[0].joinpath("attempt.json").exists(), "the attempt")
+        reach(process, lambda: (place.attempts() or [tmp_path])[0].joinpath("afk.state.json").exists(), "the attempt")
         reach(process, lambda: place.state(7)["current"] and place.state(7)["current"]["stage"] == "merge", "landing")
         process.send_signal(signal.SIGINT)
         reach(process, lambda: not _is_pending(process.pid, signal.SIGINT), "the first signal")

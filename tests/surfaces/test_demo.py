@@ -11,6 +11,7 @@ import gitkit
 import pytest
 from demokit import Demo
 from drainkit import Place
+from replaykit import stand_in
 
 from afk.surfaces.commands.demo import _Ended, _program, _sentence, _text
 from afk.surfaces.commands.demoproject import DemoProject
@@ -68,6 +69,24 @@ def test_the_checkout_itself_is_not_touched(demo: Demo) -> None:
 
 def test_no_claim_is_left(demo: Demo) -> None:
     assert gitkit.refs(demo.origin, "refs/afk/") == {}
+
+
+def test_a_real_agent_works_on_the_same_issues_without_the_script(place: Place, tmp_path: Path) -> None:
+    """Here a program that replays what codex printed once; the real one is for `scripts/e2e-agents`."""
+    agent = stand_in(place, tmp_path / "bin", "codex")
+    ran = place.afk("demo", "--dir", str(tmp_path / "demo"), "--runner", "codex")
+    assert ran.payload["run_exit_code"] == 0, ran.stderr
+    assert {issue["outcome"] for issue in ran.payload["issues"]} == {"done"}
+    assert len(agent.notes) == 8
+    told = "".join(path.read_text() for path in (tmp_path / "demo/project/.red/issues").glob("*/issue.md"))
+    assert "demo: " not in told
+
+
+def test_an_agent_that_is_not_there_is_said_before_anything_is_made(place: Place, tmp_path: Path) -> None:
+    place.environ["PATH"] = str(tmp_path)
+    ran = place.afk("demo", "--dir", str(tmp_path / "demo"), "--runner", "gemini")
+    assert (ran.code, ran.error["code"]) == (4, "invalid_input")
+    assert not (tmp_path / "demo").exists()
 
 
 @pytest.mark.parametrize("there", ["file", "filled"])

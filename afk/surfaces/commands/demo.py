@@ -17,7 +17,7 @@ from afk.attempt.briefing import read_thread
 from afk.attempt.session import Project
 from afk.domain.attempt import branch_name
 from afk.domain.outcome import Outcome
-from afk.errors import Cancelled
+from afk.errors import Cancelled, InvalidInput
 from afk.surfaces.commands.demoproject import ISSUES, DemoProject, make
 from afk.surfaces.context import Arguments, CommandContext, Result
 from afk.surfaces.text import columns
@@ -41,10 +41,13 @@ class _Ended:
 
 
 def demo(context: CommandContext, arguments: Arguments) -> Result:
-    """Exit 1 when the run did not end well. Raises: DestinationExists, Cancelled."""
+    """Exit 1 when the run did not end well. Raises: DestinationExists, Cancelled, InvalidInput (no such agent)."""
+    runner = arguments.text_or_none("runner")
+    if runner is not None and shutil.which(runner, path=context.env.get("PATH")) is None:
+        raise InvalidInput(f"there is no program {runner} in PATH", hint="afk demo")
     given = arguments.text_or_none("dir")
     root = (context.cwd / given).resolve() if given else Path(tempfile.mkdtemp(prefix="afk-demo-")).resolve()
-    made = make(root)
+    made = make(root, runner)
     # The settings of whoever looks at the demonstration are not those of the demonstration.
     env = {name: value for name, value in context.env.items() if not name.startswith("AFK_")}
     run_exit_code = _run(context, made, env)

@@ -100,11 +100,8 @@ afk:
   tracker: local
   label: {label}
   poll_s: 1
-  runner: command
-  agents:
-    command:
-      argv: {argv}
-  validation:
+  runner: {runner}
+{agents}  validation:
     checks:
       - {{name: test, run: {check}, timeout_s: 60}}
   recovery:
@@ -114,19 +111,22 @@ afk:
 """
 
 
-def make(root: Path) -> DemoProject:
-    """Everything below `root`, which may exist if it is empty. Raises: DestinationExists, GitError."""
+def make(root: Path, runner: str | None = None) -> DemoProject:
+    """Everything below `root`, which may exist if it is empty; `runner` None is the scripted agent.
+
+    Raises: DestinationExists, GitError.
+    """
     if root.exists() and (not root.is_dir() or any(root.iterdir())):
         raise DestinationExists(f"{root} is there already and not empty", hint="afk demo")
     project = DemoProject(root, root / "origin.git", root / "project")
     project.origin.mkdir(parents=True)
     git.run(project.origin, "init", "--quiet", "--bare", "--template=", f"--initial-branch={BRANCH}")
-    _make_checkout(project)
-    _file_issues(project.checkout / ".red" / "issues")
+    _make_checkout(project, runner)
+    _file_issues(project.checkout / ".red" / "issues", scripted=runner is None)
     return project
 
 
-def _make_checkout(project: DemoProject) -> None:
+def _make_checkout(project: DemoProject, runner: str | None) -> None:
     checkout = project.checkout
     checkout.mkdir()
     git.run(checkout, "init", "--quiet", "--template=", f"--initial-branch={BRANCH}")
@@ -137,7 +137,7 @@ def _make_checkout(project: DemoProject) -> None:
         path.parent.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8")
         path.chmod(0o755 if name in _EXECUTABLE else 0o644)
-    _write_config(checkout)
+    _write_config(checkout, runner)
     git.run(checkout, "add", "--all")
     git.run(checkout, "commit", "--quiet", "-m", "wording: begin")
     git.run(checkout, "remote", "add", "origin", str(project.origin))
@@ -153,17 +153,21 @@ _SETTINGS = {
 }
 
 
-def _write_config(checkout: Path) -> None:
+def _write_config(checkout: Path, runner: str | None) -> None:
     red = checkout / ".red"
     red.mkdir()
-    agent = [sys.executable, "-I", "-m", "afk.agents.scripted"]
+    argv = json.dumps([sys.executable, "-I", "-m", "afk.agents.scripted"])
+    scripted = f"  agents:\n    command:\n      argv: {argv}\n"
     check = f"{shlex.quote(sys.executable)} -m unittest discover -s tests"
-    text = _CONFIG.format(label=LABEL, argv=json.dumps(agent), check=json.dumps(check))
+    text = _CONFIG.format(
+        label=LABEL, runner=runner or "command", agents="" if runner else scripted, check=json.dumps(check)
+    )
     (red / "config.yaml").write_text(text, encoding="utf-8")
 
 
-def _file_issues(folder: Path) -> None:
+def _file_issues(folder: Path, *, scripted: bool) -> None:
     init_folder(folder)
     tracker = LocalTracker(folder, login="demo")
     for issue in ISSUES:
-        tracker.create_issue(title=issue.title, body=issue.body, labels=[LABEL])
+        body = issue.body if scripted else issue.body[: issue.body.rindex("demo: ")]
+        tracker.create_issue(title=issue.title, body=body, labels=[LABEL])
